@@ -1,0 +1,83 @@
+"""Actions: a client's commands, which change the conversation and are no turns (rules A-1 to A-8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from chatagent.agent.accumulate import hydrate
+from chatagent.agent.answer import stream_options
+from chatagent.agent.completion import save_snapshot, write_turn_complete
+from chatagent.agent.events import ActionEvent
+from chatagent.agent.pipe import is_streamable, pipe_chunks
+from chatagent.agent.replies import message_chunks
+from chatagent.agent.schema import problem_of
+from chatagent.errors import AbortError, ActionError
+from chatagent.ui import TextUIPart, UIMessage
+
+if TYPE_CHECKING:
+    from chatagent.agent.inputs import MidTurnListener
+    from chatagent.agent.run import AgentRun
+    from chatagent.agent.state import TurnState
+
+__all__ = ["run_action"]
+
+
+async def run_action(run: AgentRun, turn: TurnState, listener: MidTurnListener) -> None:
+    """Give an action to `on_action`, stream what it returns, and close it on the wire."""
+    conversation = run.state.conversation
+    before = conversation.chain
+    action = _parse(run, turn)
+    if run.agent.has("hydrate_messages"):
+        conversation.set_chain(await hydrate(run, turn, []))
+    result = await _handle(run, turn, action)
+    conversation.apply_override()
+    listener.off()
+    await _stream(run, turn, result)
+    if run.cancelled:
+        return
+    turn.out_seq = await write_turn_complete(run, turn, token=None)
+    if conversation.chain is not before:
+        await save_snapshot(run, turn)
+
+
+def _parse(run: AgentRun, turn: TurnState) -> Any:
+    value = turn.incoming.payload.action
+    try:
+        return run.agent.parse_action(value)
+    except Exception as exc:  # a schema may be any function
+        raise ActionError(agent_id=run.agent.id, value=value, problem=problem_of(exc)) from exc
+
+
+async def _handle(run: AgentRun, turn: TurnState, action: Any) -> Any:
+    fn = run.agent.hook("on_action")
+    if fn is None:
+        run.agent.warn_once("action", f"agent {run.agent.id!r} has no `on_action` handler; the action was ignored")
+        return None
+    conversation = run.state.conversation
+    event = ActionEvent(
+        action=action,
+        chat_id=run.chat_id,
+        turn=turn.number,
+        client_data=turn.client_data,
+        ui_messages=conversation.chain.to_list(),
+        messages=list(conversation.model),
+    )
+    return await run.call("on_action", fn, event)
+
+
+async def _stream(run: AgentRun, turn: TurnState, result: Any) -> None:
+    """Send what the handler returned; it never enters the chain by itself (A-4, A-6, G-23)."""
+    if turn.pipe_count:
+        return
+    if isinstance(result, str):
+        result = UIMessage(id=run.env.new_id(), role="assistant", parts=[TextUIPart(text=result)])
+    if isinstance(result, UIMessage):
+        for chunk in message_chunks(result):
+            run.out.write(chunk)
+    elif is_streamable(result):
+        try:
+            options = {"generate_message_id": run.env.new_id} | stream_options(run)
+            await pipe_chunks(result, run.out.write, abort_signal=turn.signal, options=options)
+        except AbortError:
+            if not turn.signal.aborted:
+                raise

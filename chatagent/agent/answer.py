@@ -1,0 +1,247 @@
+"""The answer of a turn: asking `run` for it, streaming it, and committing it to the chain (rules T-30 to T-43)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from chatagent.agent.cleanup import cleanup_aborted_parts
+from chatagent.agent.events import PrepareMessagesEvent, RunEvent
+from chatagent.agent.pipe import is_streamable, pipe_chunks
+from chatagent.errors import AbortError, HookResultError, MessageConversionError, UIMessageStreamError
+from chatagent.model import ModelMessage, ToolApprovalResponsePart, ToolMessage, add_usage, parse_model_message
+from chatagent.timers import wait_until
+from chatagent.ui import Chunk, Error, MessageReducer, UIMessage
+from chatagent.waiting import Waiter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chatagent.agent.inputs import MidTurnListener
+    from chatagent.agent.run import AgentRun
+    from chatagent.agent.state import TurnState
+
+__all__ = ["ask_for_answer", "commit_answer", "prepare_messages", "reduce_captured", "settle_answer", "stream_options"]
+
+SETTLE_LIMIT = 2.0
+"""Seconds that a finished stream has for its `on_end` and its usage (T-36, T-37)."""
+
+
+async def ask_for_answer(run: AgentRun, turn: TurnState, listener: MidTurnListener) -> None:
+    """Call `run` with the prepared messages and stream what it returns."""
+    conversation = run.state.conversation
+    _take_in_background(run)
+    try:
+        conversation.apply_override()
+        messages = await prepare_messages(run, turn, conversation.model)
+        result = await run.call("run", run.agent.run, _run_event(run, turn, messages))
+        if turn.pipe_count == 0 and is_streamable(result):
+            await _stream(run, turn, result)
+    except AbortError:
+        if run.cancelled:
+            raise
+    finally:
+        listener.off()
+
+
+def _take_in_background(run: AgentRun) -> None:
+    """Put what `chat.inject` queued behind the conversation, unless that hid a pending approval (T-30)."""
+    state, model = run.state, run.state.conversation.model
+    if state.background and not (model and model[-1].role == "tool"):
+        model += state.background
+        state.background = []
+
+
+async def prepare_messages(run: AgentRun, turn: TurnState, messages: Sequence[ModelMessage]) -> list[ModelMessage]:
+    """Let `prepare_messages` have its say; a pending approval stays at the end whatever it does (T-32, M-12).
+
+    Raises:
+        HookResultError: the hook returned no list.
+    """
+    fn = run.agent.hook("prepare_messages")
+    if fn is None:
+        return list(messages)
+    event = PrepareMessagesEvent(
+        messages=list(messages), reason="run", chat_id=run.chat_id, turn=turn.number, client_data=turn.client_data
+    )
+    result = await run.call("prepare_messages", fn, event)
+    if not isinstance(result, Sequence) or isinstance(result, str):
+        raise HookResultError(hook="prepare_messages", expected="a list of model messages", value=result)
+    prepared = [_model_message(each) for each in cast("Sequence[Any]", result)]
+    return _keep_approval_tail(messages, prepared)
+
+
+def _model_message(value: Any) -> ModelMessage:
+    return parse_model_message(cast("Any", value)) if isinstance(value, Mapping) else value
+
+
+def _keep_approval_tail(before: Sequence[ModelMessage], prepared: list[ModelMessage]) -> list[ModelMessage]:
+    if not before or not _answers_approvals(before[-1]):
+        return prepared
+    tail = before[-1]
+    if prepared and prepared[-1] is tail:
+        return prepared
+    kept = [message for message in prepared if message is not tail]
+    while kept and _answers_approvals(kept[-1]):
+        kept.pop()
+    return [*kept, tail]
+
+
+def _answers_approvals(message: ModelMessage) -> bool:
+    return isinstance(message, ToolMessage) and any(
+        isinstance(part, ToolApprovalResponsePart) for part in message.content
+    )
+
+
+def _run_event(run: AgentRun, turn: TurnState, messages: list[ModelMessage]) -> RunEvent[Any]:
+    payload, state = turn.incoming.payload, run.state
+    return RunEvent(
+        chat_id=run.chat_id,
+        trigger=payload.trigger or "submit-message",
+        messages=messages,
+        client_data=turn.client_data,
+        continuation=run.continuation,
+        preloaded=run.preloaded,
+        total_usage=state.total_usage,
+        ctx=run.env.context,
+        tools=dict(turn.tools),
+        signal=turn.signal,
+        cancel_signal=run.cancel_signal,
+        stop_signal=turn.stop.signal,
+        previous_run_id=run.previous_run_id,
+        previous_turn_usage=state.previous_turn_usage,
+        message_id=payload.message_id,
+        action=payload.action,
+        idle_timeout_in_seconds=payload.idle_timeout_in_seconds,
+        session_id=payload.session_id,
+    )
+
+
+def stream_options(run: AgentRun) -> dict[str, Any]:
+    """Return the options for the next conversion of a result to chunks; what was set for it is forgotten (N-60)."""
+    options: dict[str, Any] = {**(run.options.ui_message_stream_options or {}), **(run.state.stream_options or {})}
+    run.state.stream_options = None
+    return options
+
+
+async def _stream(run: AgentRun, turn: TurnState, source: Any) -> None:
+    """Pipe the answer to the client, keep its chunks, and take what `on_end` says of it (T-34, T-36, T-37)."""
+    ended = Waiter("the stream's on_end")
+
+    def on_end(event: Any) -> None:
+        turn.response, turn.finish_reason = event.response_message, event.finish_reason
+        ended.wake()
+
+    options = {"generate_message_id": run.env.new_id} | stream_options(run)
+    options |= {
+        "original_messages": run.state.conversation.chain.to_list(),
+        "on_end": on_end,
+    }
+    await pipe_chunks(source, _tap(run, turn), abort_signal=turn.signal, options=options)
+    await wait_until(ended, run.clock, run.clock.now() + SETTLE_LIMIT, kind="limit")
+    await _take_usage(run, turn, source)
+
+
+def _tap(run: AgentRun, turn: TurnState) -> Callable[[Chunk], None]:
+    keep, write = turn.captured.append, run.out.write
+
+    def sink(chunk: Chunk) -> None:
+        keep(chunk)
+        write(chunk)
+
+    return sink
+
+
+async def _take_usage(run: AgentRun, turn: TurnState, source: Any) -> None:
+    """Await the result's `total_usage`, if it offers one and it comes in time (T-37, F-60)."""
+    usage: Any = getattr(source, "total_usage", None)
+    if usage is None:
+        return
+    done = Waiter("the result's total_usage")
+
+    async def fetch() -> None:
+        try:
+            turn.usage = await usage
+        except Exception:  # noqa: BLE001, S110 - a call without usage is no failure of the turn
+            pass
+        finally:
+            done.wake()
+
+    task = run.tasks.start(fetch, name="the result's total_usage")
+    try:
+        await wait_until(done, run.clock, run.clock.now() + SETTLE_LIMIT, kind="limit")
+    finally:
+        await task.close()
+
+
+async def settle_answer(run: AgentRun, turn: TurnState) -> None:
+    """Count the usage, take what history became meanwhile, and see whether the turn was stopped (T-37 to T-40)."""
+    if turn.usage is not None:
+        run.state.total_usage = add_usage(run.state.total_usage, turn.usage)
+        run.state.previous_turn_usage = turn.usage
+    run.state.conversation.apply_override()
+    turn.stopped = turn.stop.signal.aborted and not run.cancelled
+    if turn.response is None and turn.stopped and turn.captured:
+        turn.response = reduce_captured(run, turn)
+
+
+def commit_answer(run: AgentRun, turn: TurnState) -> None:
+    """Make the answer part of the chain (T-41 to T-43)."""
+    turn.raw_response = turn.response
+    if turn.response is not None:
+        answer = cleanup_aborted_parts(turn.response) if turn.stopped else turn.response
+        if not answer.id:
+            answer = answer.model_copy(update={"id": run.env.new_id()})
+        turn.response = _with_parts(answer, turn)
+        _put_into_chain(run, turn, turn.response)
+    elif turn.response_parts:
+        turn.response = UIMessage(id=run.env.new_id(), role="assistant", parts=tuple(turn.response_parts))
+        turn.response_parts = []
+        conversation = run.state.conversation
+        conversation.chain = conversation.chain.append(turn.response)
+        turn.add_new([turn.response], ())
+    if turn.response is not None:
+        turn.response_committed = True
+        turn.captured = []
+
+
+def _with_parts(answer: UIMessage, turn: TurnState) -> UIMessage:
+    if not turn.response_parts:
+        return answer
+    parts, turn.response_parts = (*answer.parts, *turn.response_parts), []
+    return answer.model_copy(update={"parts": parts})
+
+
+def _put_into_chain(run: AgentRun, turn: TurnState, answer: UIMessage) -> None:
+    """Put the answer at the place of its id, or at the end; a failing conversion skips only the model's side (F-86)."""
+    conversation = run.state.conversation
+    conversation.chain, replaced = conversation.chain.upsert(answer)
+    run.state.tool_calls.record(answer)
+    try:
+        converted = conversation.converter.convert([answer])
+        if replaced:
+            conversation.reconvert()
+        else:
+            conversation.model += converted
+    except MessageConversionError:
+        converted = []
+    turn.add_new([answer], converted)
+
+
+def reduce_captured(run: AgentRun, turn: TurnState) -> UIMessage | None:
+    """Return the message that the captured chunks make, or `None` if they make none (E-5, G-53, G-55)."""
+    last = run.state.conversation.chain.last
+    reducer = MessageReducer(last if last is not None and last.role == "assistant" and _continues(turn, last) else None)
+    for chunk in turn.captured:
+        if type(chunk) is Error:
+            continue
+        try:
+            reducer.feed(chunk)
+        except UIMessageStreamError:
+            return None
+    return reducer.last_state
+
+
+def _continues(turn: TurnState, last: UIMessage) -> bool:
+    first = next((chunk for chunk in turn.captured if chunk.type == "start"), None)
+    return getattr(first, "message_id", None) == last.id

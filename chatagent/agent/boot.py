@@ -1,0 +1,226 @@
+"""How a run begins: read the past, rebuild the chain, call the boot hooks, find the first payload (1.7 to 1.12)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from chatagent.agent.events import BootEvent, PreloadEvent
+from chatagent.agent.handover import wait_for_handover
+from chatagent.agent.inputs import attach_run_listener, wait_for_incoming
+from chatagent.agent.loop import resolve_tools, run_turns
+from chatagent.agent.merge import merge_by_id_replace_wins
+from chatagent.agent.observer import BootReport
+from chatagent.agent.recovery import Past, Recovery, call_before_boot, decide_recovery, synthetic_payloads
+from chatagent.agent.replay import committed_cursor, in_flight_messages, read_all, replay_answers
+from chatagent.agent.wire import Incoming
+from chatagent.errors import LeaseLostError
+
+if TYPE_CHECKING:
+    from chatagent.agent.run import AgentRun
+    from chatagent.agent.writer import ChunkWriter
+    from chatagent.session.snapshot import Snapshot
+
+__all__ = ["run_agent"]
+
+logger = logging.getLogger("chatagent")
+
+EXIT_LIMIT = 5.0
+"""Seconds that deferred work has to end once the run itself is over."""
+
+
+async def run_agent(run: AgentRun) -> None:
+    """Run an agent from its boot to its end.
+
+    Raises:
+        ChatAgentError: the past could not be read; nothing was consumed and nothing overwritten (G-58, G-60).
+        Exception: what a hook raised at a place where no turn could take it.
+    """
+    run.agent.seal()
+    unsubscribe = run.cancel_signal.add_callback(run.in_.interrupt)
+    try:
+        first = await boot(run)
+        await run_turns(run, first)
+        await run.settle_tasks(run.deferred, limit=EXIT_LIMIT)
+    except LeaseLostError:
+        if not run.cancelled:
+            raise
+    finally:
+        unsubscribe()
+        await run.tasks.close()
+
+
+async def boot(run: AgentRun) -> Incoming | None:
+    """Do everything before the first turn; returns the first payload, `None` if the run ends here."""
+    payload, state = run.env.payload, run.state
+    state.could_have_prior_state = run.continuation or run.env.context.attempt.number > 1
+    past = await read_past(run)
+    run.env.observer.booted(_report(past))
+    state.conversation.set_chain(past.settled)
+    await run.hook("on_boot", lambda: _boot_event(run))
+    await recover(run, past)
+    _seed_head_start(run)
+    if payload.trigger == "preload":
+        return await _first_after_preload(run)
+    if payload.trigger == "handover-prepare":
+        first = await wait_for_handover(run)
+        attach_run_listener(run)
+        return first
+    attach_run_listener(run)
+    if payload.trigger == "close":
+        return None
+    if run.continuation and payload.message is None:
+        return await _first_of_continuation(run)
+    return Incoming(payload, None)
+
+
+def _seed_head_start(run: AgentRun) -> None:
+    """Begin an empty chain with the history that a head start brings (B-5)."""
+    payload, conversation = run.env.payload, run.state.conversation
+    is_head_start = payload.trigger == "handover-prepare" and not run.agent.has("hydrate_messages")
+    if is_head_start and payload.head_start_messages and not conversation.chain:
+        conversation.set_chain(payload.head_start_messages)
+
+
+async def read_past(run: AgentRun) -> Past:
+    """Read snapshot and both logs, if there may be a past and the agent keeps none of its own (B-2, B-3)."""
+    if not run.state.could_have_prior_state:
+        return Past()
+    store, chat_id = run.env.store, run.chat_id
+    if run.agent.has("hydrate_messages"):
+        cursor = committed_cursor(await read_all(store, chat_id, "out"))
+        if cursor is not None:
+            run.in_.start_after(cursor)
+        return Past(in_cursor=cursor)
+    snapshot = await run.env.snapshots.load(chat_id)
+    last_out = None if snapshot is None else _number(snapshot.last_out_event_id)
+    out_tail = await read_all(store, chat_id, "out", after=last_out)
+    cursor = _in_cursor(snapshot, committed_cursor(out_tail))
+    in_tail = await read_all(store, chat_id, "in", after=cursor)
+    answers = replay_answers(out_tail)
+    stored = () if snapshot is None else snapshot.messages
+    if cursor is not None:
+        run.in_.start_after(cursor)
+    run.out.last_turn_complete = last_out
+    return Past(
+        settled=merge_by_id_replace_wins(stored, answers.settled),
+        partial=run.env.partial_answer or answers.partial,
+        partial_raw=run.env.partial_answer_raw or answers.partial_raw,
+        in_flight=in_flight_messages(in_tail, new_id=run.env.new_id),
+        snapshot_found=snapshot is not None,
+        last_out_event_id=last_out,
+        in_cursor=cursor,
+    )
+
+
+def _in_cursor(snapshot: Snapshot | None, told: int | None) -> int | None:
+    """Return the highest committed cursor that snapshot or records tell: input below it has been answered (G-64)."""
+    stored = None if snapshot is None else _number(snapshot.last_in_event_id)
+    return max((cursor for cursor in (stored, told) if cursor is not None), default=None)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() else None
+
+
+async def recover(run: AgentRun, past: Past) -> None:
+    """Decide what becomes of what a crash cut off, rebuild the chain, and queue the turns to dispatch (B-4, B-6)."""
+    conversation = run.state.conversation
+    decision = await decide_recovery(run, past)
+    await _use_tools(run)
+    if decision.chain is not past.settled:
+        conversation.set_chain(decision.chain)
+    else:
+        conversation.reconvert()
+    for message in conversation.chain:
+        run.state.tool_calls.record(message)
+    if decision.before_boot is not None:
+        await call_before_boot(decision.before_boot)
+    if past.in_flight:
+        dispatched = {message.id for message in decision.turns}
+        for each in past.in_flight:
+            if each.message.id not in dispatched:
+                run.in_.progress.done(each.seq)
+        run.in_.skip_to(past.in_flight[-1].seq)
+    run.state.recovered.extend(synthetic_payloads(run, past, decision.turns))
+    run.env.observer.booted(_report(past, decision))
+
+
+def _report(past: Past, decision: Recovery | None = None) -> BootReport:
+    turns = () if decision is None else tuple(decision.turns)
+    kept = {message.id for message in (*turns, *(() if decision is None else decision.chain))}
+    return BootReport(
+        snapshot_found=past.snapshot_found,
+        settled_messages=tuple(past.settled),
+        in_flight_users=tuple(past.users),
+        partial_assistant=past.partial,
+        recovered_turns=turns,
+        suppressed=() if decision is None else tuple(user for user in past.users if user.id not in kept),
+    )
+
+
+async def _use_tools(run: AgentRun) -> None:
+    """Resolve the tools for converting the past; a failing function is a warning here (B-6)."""
+    if run.options.tools is None or not run.state.conversation.chain:
+        return
+    try:
+        tools = await resolve_tools(run, 0, run.parse_client_data(run.env.payload))
+    except (LeaseLostError, KeyboardInterrupt):
+        raise
+    except Exception:  # the user's function
+        logger.warning("the tools of agent %r could not be resolved at boot", run.agent.id, exc_info=True)
+        return
+    run.state.conversation.converter.use_tools(tools)
+
+
+def _boot_event(run: AgentRun) -> BootEvent[Any]:
+    return BootEvent(
+        ctx=run.env.context,
+        chat_id=run.chat_id,
+        run_id=run.run_id,
+        chat_access_token=run.env.mint_token(),
+        client_data=run.parse_client_data(run.env.payload),
+        continuation=run.continuation,
+        previous_run_id=run.previous_run_id,
+        preloaded=run.preloaded,
+    )
+
+
+async def _first_after_preload(run: AgentRun) -> Incoming | None:
+    """Call `on_preload` and wait for the first message, or go on with what was recovered (B-8 to B-11)."""
+    recovered = run.state.recovered
+    if recovered:
+        attach_run_listener(run)
+        return recovered.popleft()
+    client_data = run.parse_client_data(run.env.payload)
+    await run.writing_hook("on_preload", lambda writer: _preload_event(run, client_data, writer))
+    options = run.options
+    first = await wait_for_incoming(
+        run,
+        phase="preload",
+        client_data=client_data,
+        idle_timeout=options.preload_idle_timeout,
+        suspend_timeout=options.preload_timeout if run.state.turn_timeout is None else None,
+        skip_suspend=options.exit_after_preload_idle,
+    )
+    attach_run_listener(run)
+    return first
+
+
+def _preload_event(run: AgentRun, client_data: Any, writer: ChunkWriter) -> PreloadEvent[Any]:
+    return PreloadEvent(
+        ctx=run.env.context,
+        chat_id=run.chat_id,
+        run_id=run.run_id,
+        chat_access_token=run.env.mint_token(),
+        client_data=client_data,
+        writer=writer,
+    )
+
+
+async def _first_of_continuation(run: AgentRun) -> Incoming | None:
+    """Go on with what was recovered, or wait for the first message (B-13)."""
+    client_data = run.parse_client_data(run.env.payload)
+    if run.state.recovered:
+        return run.state.recovered.popleft()
+    return await wait_for_incoming(run, phase="continuation", client_data=client_data)

@@ -1,0 +1,173 @@
+"""The chain: a run's accumulated UI messages, as a value, and the model messages that they convert to.
+
+A chain is an ordered, immutable list with an index by id; every operation gives a new one, so whoever holds an older
+one sees it unchanged. The converter keeps what each message converts to beside the message, so that a turn pays for
+what is new in it and not for the history behind it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chatagent.model import convert_to_model_messages
+from chatagent.ui import ToolPart, UIMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from chatagent.model import ModelMessage
+
+__all__ = ["MessageChain", "MessageConverter"]
+
+
+class MessageChain:
+    """An ordered, immutable list of UI messages with a look-up by id."""
+
+    __slots__ = ("_index", "_items")
+
+    def __init__(self, messages: Iterable[UIMessage] = (), *, _index: dict[str, int] | None = None) -> None:
+        self._items = tuple(messages)
+        # Shared between a chain and those appended to it: an entry counts only if it points to a message of that id.
+        self._index = _index
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[UIMessage]:
+        return iter(self._items)
+
+    def __getitem__(self, position: int) -> UIMessage:
+        return self._items[position]
+
+    def to_list(self) -> list[UIMessage]:
+        """Return the messages as a list of the caller's own."""
+        return list(self._items)
+
+    @property
+    def last(self) -> UIMessage | None:
+        """The last message, if there is one."""
+        return self._items[-1] if self._items else None
+
+    def position(self, message_id: str) -> int | None:
+        """Return where the message with this id stands; the first of several; `None` if there is none."""
+        if not message_id:
+            return None
+        if self._index is None:
+            index: dict[str, int] = {}
+            for position, message in enumerate(self._items):
+                index.setdefault(message.id, position)
+            self._index = index
+        position = self._index.get(message_id)
+        if position is None or position >= len(self._items) or self._items[position].id != message_id:
+            return None
+        return position
+
+    def find(self, message_id: str) -> UIMessage | None:
+        """Return the message with this id, or `None`."""
+        position = self.position(message_id)
+        return None if position is None else self._items[position]
+
+    def append(self, message: UIMessage) -> MessageChain:
+        """Return a chain with one message more at its end."""
+        index = self._index
+        if index is not None and message.id:
+            known = index.get(message.id)
+            if known is None:
+                index[message.id] = len(self._items)
+            elif known >= len(self._items) or self._items[known].id != message.id:
+                index = None
+        return MessageChain((*self._items, message), _index=index)
+
+    def replace(self, position: int, message: UIMessage) -> MessageChain:
+        """Return a chain with another message at a position."""
+        same_id = self._items[position].id == message.id
+        items = (*self._items[:position], message, *self._items[position + 1 :])
+        return MessageChain(items, _index=self._index if same_id else None)
+
+    def upsert(self, message: UIMessage) -> tuple[MessageChain, bool]:
+        """Return a chain with the message at the place of its id, else at the end; and whether it replaced one."""
+        position = self.position(message.id)
+        if position is None:
+            return self.append(message), False
+        return self.replace(position, message), True
+
+    def without_trailing_non_users(self) -> MessageChain:
+        """Return the chain up to its last user message."""
+        end = len(self._items)
+        while end and self._items[end - 1].role != "user":
+            end -= 1
+        return self if end == len(self._items) else MessageChain(self._items[:end])
+
+
+class MessageConverter:
+    """Converts UI messages to model messages, each message once for a set of tools.
+
+    Incomplete tool calls are always left out (rule 1.16), so a message converts the same wherever it stands.
+    """
+
+    __slots__ = ("_kept", "_tools")
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[UIMessage, list[ModelMessage]]] = {}
+        self._tools: Mapping[str, Any] | None = None
+
+    def use_tools(self, tools: Mapping[str, Any] | None) -> None:
+        """Convert with these tools from now on (rule N-2)."""
+        if tools is self._tools or tools == self._tools:
+            self._tools = tools
+            return
+        self._tools = tools
+        self._kept = {key: kept for key, kept in self._kept.items() if not _has_tool_part(kept[0])}
+
+    def convert(self, messages: Iterable[UIMessage]) -> list[ModelMessage]:
+        """Return the model messages that these messages stand for, in order.
+
+        Raises:
+            MessageConversionError: a message that no model can be shown.
+        """
+        converted: list[ModelMessage] = []
+        for message in messages:
+            kept = self._kept.get(id(message))
+            converted += self._convert(message) if kept is None else kept[1]
+        return converted
+
+    def forget_all_but(self, messages: Sequence[UIMessage] | MessageChain) -> None:
+        """Let go of messages that are no longer in the chain, once they outnumber those that are."""
+        if len(self._kept) > 2 * len(messages) + 64:
+            alive = {id(message) for message in messages}
+            self._kept = {key: kept for key, kept in self._kept.items() if key in alive}
+
+    def _convert(self, message: UIMessage) -> list[ModelMessage]:
+        shown = strip_ephemeral_ids(message) if message.role == "assistant" else message
+        converted = [
+            each
+            for each in convert_to_model_messages([shown], tools=self._tools, ignore_incomplete_tool_calls=True)
+            if not (each.role == "assistant" and not each.content)
+        ]
+        self._kept[id(message)] = (message, converted)
+        return converted
+
+
+def strip_ephemeral_ids(message: UIMessage) -> UIMessage:
+    """Return the message as a model may see it: without OpenAI's item ids, which do not outlive their response."""
+    parts = tuple(_strip_part(part) for part in message.parts)
+    if all(new is old for new, old in zip(parts, message.parts, strict=True)):
+        return message
+    return message.model_copy(update={"parts": parts})
+
+
+def _strip_part(part: Any) -> Any:
+    metadata: dict[str, dict[str, object]] = getattr(part, "provider_metadata", None) or {}
+    openai = metadata.get("openai") or {}
+    if "itemId" not in openai:
+        return part
+    kept = {key: value for key, value in openai.items() if key != "itemId"}
+    rest = {key: value for key, value in metadata.items() if key != "openai"}
+    if kept:
+        rest["openai"] = kept
+    return part.model_copy(update={"provider_metadata": rest or None})
+
+
+def _has_tool_part(message: UIMessage) -> bool:
+    return any(isinstance(part, ToolPart) for part in message.parts)

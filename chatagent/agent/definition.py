@@ -1,0 +1,296 @@
+"""What an agent is: its `run`, its hooks and its options, as a value that many runs share.
+
+An agent is completed by decorators until it is first booted; from then on it does not change.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
+
+from chatagent.agent.schema import schema_parser
+from chatagent.clock import Duration, to_seconds
+from chatagent.errors import AgentDefinitionError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from chatagent.agent.events import (
+        ActionEvent,
+        BeforeTurnCompleteEvent,
+        BootEvent,
+        ChatResumeEvent,
+        ChatStartEvent,
+        ChatSuspendEvent,
+        HydrateMessagesEvent,
+        PreloadEvent,
+        PrepareMessagesEvent,
+        RecoveryBootEvent,
+        RecoveryResult,
+        RunEvent,
+        TurnCompleteEvent,
+        TurnStartEvent,
+        ValidateMessagesEvent,
+    )
+    from chatagent.generate import UIMessageStreamOptions
+    from chatagent.model import ModelMessage
+    from chatagent.ui import UIMessage
+
+__all__ = ["HOOK_NAMES", "AgentOptions", "ChatAgent", "TaskOptions", "ToolsOption"]
+
+ClientDataT = TypeVar("ClientDataT")
+FnT = TypeVar("FnT", bound="Callable[..., object]")
+
+ToolsOption = "Mapping[str, Tool] | Sequence[Tool] | Callable[[ResolveToolsEvent[Any]], Any]"
+
+HOOK_NAMES = (
+    "on_boot",
+    "on_recovery_boot",
+    "on_preload",
+    "on_chat_start",
+    "on_validate_messages",
+    "hydrate_messages",
+    "on_action",
+    "on_turn_start",
+    "prepare_messages",
+    "on_before_turn_complete",
+    "on_turn_complete",
+    "on_chat_suspend",
+    "on_chat_resume",
+)
+"""Every hook that an agent may have, in the order in which a conversation meets them."""
+
+
+class TaskOptions(TypedDict, total=False):
+    """Options for the platform that runs the agent; kept with it, without effect offline."""
+
+    machine: str
+    queue: str
+    max_duration: Duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """An agent's options, checked; durations in seconds."""
+
+    id: str
+    client_data_schema: Any = None
+    action_schema: Any = None
+    tools: Any = None
+    ui_message_stream_options: UIMessageStreamOptions | None = None
+    max_turns: int = 100
+    turn_timeout: float = 3600.0
+    idle_timeout: float | None = None
+    preload_idle_timeout: float | None = None
+    preload_timeout: float | None = None
+    exit_after_preload_idle: bool = False
+    allow_client_system_messages: bool = False
+    on_turn_error: Callable[[BaseException], str] | None = None
+    chat_access_token_ttl: float = 3600.0
+    oom_machine: str | None = None
+    task_options: TaskOptions = field(default_factory=TaskOptions)
+
+
+class ChatAgent(Generic[ClientDataT]):
+    """A chat agent: what `chat.agent(...)` returns. Give it to a harness or a server; it holds no state of a run.
+
+    Each hook can be added by the decorator of its name until the agent is first booted.
+    """
+
+    def __init__(
+        self, options: AgentOptions, *, run: Callable[..., object] | None, hooks: Mapping[str, Callable[..., object]]
+    ) -> None:
+        self.options = options
+        self._run = run
+        self._hooks = dict(hooks)
+        self._sealed = False
+        self._warned: set[str] = set()
+        self.parse_client_data = schema_parser(options.client_data_schema)
+        """Parses the client data of a payload; raises what the schema raises."""
+        self.parse_action = schema_parser(options.action_schema)
+        """Parses an action; raises what the schema raises."""
+
+    def __repr__(self) -> str:
+        return f"ChatAgent(id={self.id!r})"
+
+    @property
+    def id(self) -> str:
+        """The agent's id."""
+        return self.options.id
+
+    def seal(self) -> None:
+        """Take the definition as complete; called at every boot.
+
+        Raises:
+            AgentDefinitionError: the agent has no `run`.
+        """
+        if self._run is None:
+            raise AgentDefinitionError(
+                f"agent {self.id!r} has no `run`: give it with run=…, or decorate one with the agent"
+            )
+        self._sealed = True
+
+    @property
+    def run(self) -> Callable[..., object]:
+        """The function that does a turn's work."""
+        if self._run is None:
+            raise AgentDefinitionError(f"agent {self.id!r} has no `run`")
+        return self._run
+
+    def hook(self, name: str) -> Callable[..., object] | None:
+        """Return the hook of this name, if the agent has it."""
+        return self._hooks.get(name)
+
+    def has(self, name: str) -> bool:
+        """Return whether the agent has the hook of this name."""
+        return name in self._hooks
+
+    def warn_once(self, topic: str, message: str) -> None:
+        """Warn of something about this definition, once (G-42)."""
+        if topic not in self._warned:
+            self._warned.add(topic)
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+    def on_boot(self, fn: Callable[[BootEvent[ClientDataT]], R]) -> Callable[[BootEvent[ClientDataT]], R]:
+        """Add the hook that is called when a run has started."""
+        return self._add("on_boot", fn)
+
+    def on_recovery_boot(
+        self, fn: Callable[[RecoveryBootEvent], RecoveryResult | Awaitable[RecoveryResult | None] | None]
+    ) -> Callable[[RecoveryBootEvent], RecoveryResult | Awaitable[RecoveryResult | None] | None]:
+        """Add the hook that is called when the run before this one died in the middle of an answer."""
+        return self._add("on_recovery_boot", fn)
+
+    def on_preload(self, fn: Callable[[PreloadEvent[ClientDataT]], R]) -> Callable[[PreloadEvent[ClientDataT]], R]:
+        """Add the hook that is called when a run was started ahead of the first message."""
+        return self._add("on_preload", fn)
+
+    def on_chat_start(
+        self, fn: Callable[[ChatStartEvent[ClientDataT]], R]
+    ) -> Callable[[ChatStartEvent[ClientDataT]], R]:
+        """Add the hook that is called at the first turn of a conversation."""
+        return self._add("on_chat_start", fn)
+
+    def on_validate_messages(
+        self, fn: Callable[[ValidateMessagesEvent], Sequence[UIMessage] | Awaitable[Sequence[UIMessage]]]
+    ) -> Callable[[ValidateMessagesEvent], Sequence[UIMessage] | Awaitable[Sequence[UIMessage]]]:
+        """Add the hook that checks what a turn brings, and returns what to use."""
+        return self._add("on_validate_messages", fn)
+
+    def hydrate_messages(
+        self,
+        fn: Callable[[HydrateMessagesEvent[ClientDataT]], Sequence[UIMessage] | Awaitable[Sequence[UIMessage]]],
+    ) -> Callable[[HydrateMessagesEvent[ClientDataT]], Sequence[UIMessage] | Awaitable[Sequence[UIMessage]]]:
+        """Add the hook that returns the whole chain from a store of your own."""
+        return self._add("hydrate_messages", fn)
+
+    def on_action(self, fn: Callable[[ActionEvent[ClientDataT]], R]) -> Callable[[ActionEvent[ClientDataT]], R]:
+        """Add the hook that handles actions."""
+        return self._add("on_action", fn)
+
+    def on_turn_start(
+        self, fn: Callable[[TurnStartEvent[ClientDataT]], R]
+    ) -> Callable[[TurnStartEvent[ClientDataT]], R]:
+        """Add the hook that is called before the model is asked."""
+        return self._add("on_turn_start", fn)
+
+    def prepare_messages(
+        self,
+        fn: Callable[[PrepareMessagesEvent[ClientDataT]], Sequence[ModelMessage] | Awaitable[Sequence[ModelMessage]]],
+    ) -> Callable[[PrepareMessagesEvent[ClientDataT]], Sequence[ModelMessage] | Awaitable[Sequence[ModelMessage]]]:
+        """Add the hook that returns the model messages to use."""
+        return self._add("prepare_messages", fn)
+
+    def on_before_turn_complete(
+        self, fn: Callable[[BeforeTurnCompleteEvent[ClientDataT]], R]
+    ) -> Callable[[BeforeTurnCompleteEvent[ClientDataT]], R]:
+        """Add the hook that is called with the answer, while the client still waits."""
+        return self._add("on_before_turn_complete", fn)
+
+    def on_turn_complete(
+        self, fn: Callable[[TurnCompleteEvent[ClientDataT]], R]
+    ) -> Callable[[TurnCompleteEvent[ClientDataT]], R]:
+        """Add the hook that is called when the turn is over."""
+        return self._add("on_turn_complete", fn)
+
+    def on_chat_suspend(
+        self, fn: Callable[[ChatSuspendEvent[ClientDataT]], R]
+    ) -> Callable[[ChatSuspendEvent[ClientDataT]], R]:
+        """Add the hook that is called before an idle run is put away."""
+        return self._add("on_chat_suspend", fn)
+
+    def on_chat_resume(
+        self, fn: Callable[[ChatResumeEvent[ClientDataT]], R]
+    ) -> Callable[[ChatResumeEvent[ClientDataT]], R]:
+        """Add the hook that is called when a run that was put away goes on."""
+        return self._add("on_chat_resume", fn)
+
+    def __call__(self, fn: Callable[[RunEvent[ClientDataT]], R]) -> ChatAgent[ClientDataT]:
+        """Give the agent its `run`; so `@chat.agent(id=…)` over a function gives the agent."""
+        self._check_open("`run`")
+        if self._run is not None:
+            raise AgentDefinitionError(f"agent {self.id!r} has a `run` already")
+        _check_callable(self.id, "run", fn)
+        self._run = fn
+        return self
+
+    def _add(self, name: str, fn: FnT) -> FnT:
+        self._check_open(f"`{name}`")
+        if name in self._hooks:
+            raise AgentDefinitionError(f"agent {self.id!r} has `{name}` already: a hook is given once")
+        _check_callable(self.id, name, fn)
+        self._hooks[name] = fn
+        return fn
+
+    def _check_open(self, what: str) -> None:
+        if self._sealed:
+            raise AgentDefinitionError(
+                f"agent {self.id!r} was booted already, so {what} cannot be added: complete it before its first run"
+            )
+
+
+R = TypeVar("R")
+
+
+def make_agent(
+    *,
+    id: str,
+    run: Callable[..., object] | None,
+    hooks: Mapping[str, Callable[..., object] | None],
+    turn_timeout: Duration,
+    preload_timeout: Duration | None,
+    chat_access_token_ttl: Duration,
+    **values: Any,
+) -> ChatAgent[Any]:
+    """Check what `chat.agent` was given and make the agent of it.
+
+    Raises:
+        AgentDefinitionError: something that no agent can have; the message names the option.
+        InvalidArgumentError: a duration that is none.
+    """
+    if not isinstance(id, str) or not id:  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise AgentDefinitionError(f"an agent's `id` is a text of at least one character, not {id!r}")
+    if values["max_turns"] < 1:
+        raise AgentDefinitionError(f"agent {id!r}: `max_turns` is {values['max_turns']}; a run has at least one turn")
+    for name in ("idle_timeout", "preload_idle_timeout"):
+        if values[name] is not None:
+            values[name] = to_seconds(values[name], argument=name)
+    given = {name: hook for name, hook in hooks.items() if hook is not None}
+    for name, hook in given.items():
+        _check_callable(id, name, hook)
+    if run is not None:
+        _check_callable(id, "run", run)
+    options = AgentOptions(
+        id=id,
+        turn_timeout=to_seconds(turn_timeout, argument="turn_timeout"),
+        preload_timeout=None if preload_timeout is None else to_seconds(preload_timeout, argument="preload_timeout"),
+        chat_access_token_ttl=to_seconds(chat_access_token_ttl, argument="chat_access_token_ttl"),
+        **values,
+    )
+    return ChatAgent(options, run=run, hooks=given)
+
+
+def _check_callable(agent_id: str, name: str, fn: object) -> None:
+    if not callable(fn):
+        raise AgentDefinitionError(f"agent {agent_id!r}: `{name}` must be a function of one event, not {fn!r}")

@@ -1,0 +1,88 @@
+"""A turn that failed: the client is told; the user's message and what was streamed are kept (rules E-1 to E-9)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from chatagent.agent.answer import reduce_captured
+from chatagent.agent.cleanup import cleanup_aborted_parts
+from chatagent.agent.completion import failed_turn_event, save_snapshot, write_turn_complete
+from chatagent.errors import LeaseLostError
+from chatagent.ui import Error, UIMessage
+
+if TYPE_CHECKING:
+    from chatagent.agent.run import AgentRun
+    from chatagent.agent.state import TurnState
+
+__all__ = ["fail_turn"]
+
+logger = logging.getLogger("chatagent")
+
+
+async def fail_turn(run: AgentRun, turn: TurnState, error: Exception) -> None:
+    """Close a turn or an action that an exception ended; the run goes on."""
+    turn.error, turn.finish_reason = error, "error"
+    turn.stopped = turn.stop.signal.aborted and not run.cancelled
+    run.out.write(Error(error_text=_text(run, error)))
+    turn.out_seq = await write_turn_complete(run, turn, token=None)
+    if turn.is_action:
+        run.state.conversation.override = None
+        return
+    new_ui_messages = _keep_what_is_there(run, turn)
+    try:
+        new_messages = [] if turn.response_committed else run.state.conversation.converter.convert(new_ui_messages)
+        await run.hook(
+            "on_turn_complete",
+            lambda: failed_turn_event(run, turn, error, new_ui_messages=new_ui_messages, new_messages=new_messages),
+        )
+    except LeaseLostError:
+        raise
+    except Exception:  # the user's hook
+        logger.exception("`on_turn_complete` of agent %r failed on a failed turn", run.agent.id)
+    run.state.conversation.apply_override()
+    await save_snapshot(run, turn)
+
+
+def _text(run: AgentRun, error: Exception) -> str:
+    """Return what the client reads (E-2, G-44): what the agent makes of it, else the exception's own words."""
+    if run.options.on_turn_error is None:
+        return str(error)
+    try:
+        return run.options.on_turn_error(error)
+    except Exception:  # the user's function
+        logger.exception("`on_turn_error` of agent %r failed", run.agent.id)
+        return "An error occurred."
+
+
+def _keep_what_is_there(run: AgentRun, turn: TurnState) -> list[UIMessage]:
+    """Bring the user's message and the partial answer into the chain; returns what is new by that (E-4, E-5)."""
+    conversation = run.state.conversation
+    new: list[UIMessage] = []
+    message = turn.incoming.payload.message
+    if message is not None:
+        new.append(message)
+        if conversation.chain.find(message.id) is None:
+            conversation.chain = conversation.chain.append(message)
+    if not turn.response_committed:
+        turn.raw_response = turn.response
+        turn.response = _partial(run, turn)
+        if turn.response is not None:
+            conversation.chain, _ = conversation.chain.upsert(turn.response)
+            new.append(turn.response)
+    conversation.reconvert()
+    return new
+
+
+def _partial(run: AgentRun, turn: TurnState) -> UIMessage | None:
+    """Return what is left of the answer, cleaned; a fragment never replaces a finished message (F-43)."""
+    partial = turn.response
+    if partial is None:
+        partial = reduce_captured(run, turn)
+        if partial is not None and run.state.conversation.chain.find(partial.id) is not None:
+            return None
+    if partial is None:
+        return None
+    partial = cleanup_aborted_parts(partial)
+    parts, turn.response_parts = (*partial.parts, *turn.response_parts), []
+    return partial.model_copy(update={"id": partial.id or run.env.new_id(), "parts": parts})

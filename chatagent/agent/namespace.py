@@ -1,0 +1,197 @@
+"""The `chat` namespace: `from chatagent import chat`.
+
+Definitions (`chat.agent`, `chat.with_client_data`, `chat.with_ui_message`), and what hooks, tools and `run` call while
+a run is on. Everything of the second kind raises `ChatContextError` outside a run.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from chatagent.agent.answer import stream_options
+from chatagent.agent.builder import ChatBuilder
+from chatagent.agent.chat_local import ChatLocal
+from chatagent.agent.cleanup import cleanup_aborted_parts
+from chatagent.agent.history import History
+from chatagent.agent.merge import upsert_incoming_message
+from chatagent.agent.pipe import pipe_chunks
+from chatagent.agent.run import this_run
+from chatagent.agent.writer import PipeResult, StreamWriter, start_pipe, start_writer, to_chunk
+from chatagent.clock import Duration, to_seconds
+from chatagent.current import current_clock
+from chatagent.model import ModelMessage, parse_model_message
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from chatagent.generate import UIMessageStreamOptions
+    from chatagent.signals import AbortSignal
+    from chatagent.ui import Chunk, UIMessage
+
+__all__ = ["Chat", "ChatStream", "Response", "chat"]
+
+logger = logging.getLogger("chatagent")
+
+T = TypeVar("T")
+NewDataT = TypeVar("NewDataT")
+
+
+class Response:
+    """`chat.response`: writing to the client, with data parts that become part of the stored answer."""
+
+    __slots__ = ()
+
+    def write(self, chunk: Chunk | Mapping[str, Any]) -> None:
+        """Send one chunk; a `data-…` chunk that is not transient also joins the stored answer (N-21, N-22).
+
+        Raises:
+            ChatContextError: there is no run.
+            ChunkError: it is no chunk.
+        """
+        this_run("chat.response.write").write_response_chunk(to_chunk(chunk))
+
+
+class ChatStream:
+    """`chat.stream`: writing to the client without leaving a trace in the stored answer (N-23)."""
+
+    __slots__ = ()
+
+    id = "chat"
+
+    def writer(self, *, execute: Callable[[StreamWriter], Any]) -> PipeResult:
+        """Run a function with a writer, in the background; its errors are logged."""
+        return start_writer(this_run("chat.stream.writer"), execute)
+
+    def pipe(self, source: Any, *, abort_signal: AbortSignal | None = None) -> PipeResult:
+        """Send the chunks of a stream, in the background; its errors are logged."""
+        return start_pipe(this_run("chat.stream.pipe"), source, abort_signal)
+
+    async def append(self, value: Chunk | Mapping[str, Any]) -> None:
+        """Send one chunk and wait until it is stored."""
+        await this_run("chat.stream.append").out.append(to_chunk(value))
+
+
+class Chat(ChatBuilder[Any]):
+    """The functions behind `chatagent.chat`; `chat.agent` is the one of a builder that nothing was given to."""
+
+    history = History()
+    response = Response()
+    stream = ChatStream()
+
+    cleanup_aborted_parts = staticmethod(cleanup_aborted_parts)
+    upsert_incoming_message = staticmethod(upsert_incoming_message)
+
+    @property
+    def session_id(self) -> str:
+        """The current session's id: the payload's, else the chat's (N-33)."""
+        run = this_run("chat.session_id")
+        return run.env.payload.session_id or run.chat_id
+
+    async def pipe(self, source: Any, *, abort_signal: AbortSignal | None = None) -> None:
+        """Send an answer yourself; what `run` returns this turn is then not sent (N-24).
+
+        Nothing is captured: the stored answer holds only what `chat.response.write` put there.
+
+        Args:
+            source: an object with `to_ui_message_stream`, or an async iterable of chunks.
+            abort_signal: ends the piping; by default the turn's own.
+
+        Raises:
+            TypeError: the source yields no chunks.
+            Exception: what the source raised.
+        """
+        run = this_run("chat.pipe")
+        signal = abort_signal
+        if run.turn is not None:
+            run.turn.pipe_count += 1
+            signal = signal or run.turn.signal
+        await pipe_chunks(source, run.out.write, abort_signal=signal, options=stream_options(run))
+
+    def set_messages(self, messages: Sequence[UIMessage | Mapping[str, Any]]) -> None:
+        """Replace the whole history; the same as `chat.history.set`."""
+        self.history.set(messages)
+
+    def defer(self, work: Awaitable[Any] | Callable[[], Awaitable[Any]]) -> None:
+        """Let work run beside the turn; it is waited for, 5 seconds at most, before the completion hooks (N-40).
+
+        Registered in `on_turn_complete` it runs while the run waits for the next message. Outside a turn it runs all
+        the same, with a warning (G-41). Its failure is logged and changes nothing.
+
+        Args:
+            work: an awaitable, or a function that returns one and is called at once.
+        """
+        run = this_run("chat.defer")
+        task = run.tasks.start(lambda: _deferred(work), name="deferred work")
+        run.deferred.add(task)
+        if run.turn is None:
+            warnings.warn(
+                "chat.defer was called outside a turn: nothing waits for this work before the run ends",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        elif run.turn.out_seq is None:
+            run.turn.deferred.append(task)
+
+    def inject(self, messages: Sequence[ModelMessage | Mapping[str, Any]]) -> None:
+        """Put model messages behind the conversation, for the model's eyes only (N-41).
+
+        They join the model's messages before the next `run`, and never the history that clients see.
+        """
+        run = this_run("chat.inject")
+        parsed = [parse_model_message(cast("Any", each)) if isinstance(each, Mapping) else each for each in messages]
+        run.state.background += parsed
+
+    def end_run(self) -> None:
+        """End the run behind this turn, once no message waits; the next message starts another (N-31)."""
+        this_run("chat.end_run").state.end_run_requested = True
+
+    def request_upgrade(self) -> None:
+        """Let a newer version of the agent take over: before the model is asked, else behind this turn (N-31)."""
+        this_run("chat.request_upgrade").state.upgrade_requested = True
+
+    def is_stopped(self) -> bool:
+        """Return whether the user has stopped this turn; `False` outside a turn (N-30)."""
+        run = this_run("chat.is_stopped")
+        return run.turn is not None and run.turn.stop.signal.aborted
+
+    def set_turn_timeout(self, duration: Duration) -> None:
+        """Set how long this run waits suspended for a message, from the next wait on (N-32)."""
+        this_run("chat.set_turn_timeout").state.turn_timeout = to_seconds(duration)
+
+    def set_idle_timeout(self, seconds: float) -> None:
+        """Set how many seconds this run waits warm for a message, from the next wait on (N-32)."""
+        this_run("chat.set_idle_timeout").state.idle_timeout = to_seconds(seconds, argument="seconds")
+
+    def set_ui_message_stream_options(self, options: UIMessageStreamOptions) -> None:
+        """Set options for the next conversion of an answer to chunks; they are forgotten behind it (N-60)."""
+        this_run("chat.set_ui_message_stream_options").state.stream_options = options
+
+    def local(self, schema: type[T], *, id: str) -> ChatLocal[T]:
+        """Declare a record that belongs to a run (N-35).
+
+        Args:
+            schema: a pydantic model or another class whose attributes are the record's, or `dict`.
+            id: names the record, uniquely in the project.
+        """
+        return ChatLocal(schema, id)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait so many seconds on the run's clock; on the system's outside a run."""
+        await current_clock().sleep(seconds)
+
+
+async def _deferred(work: Awaitable[Any] | Callable[[], Awaitable[Any]]) -> None:
+    try:
+        outcome = work() if callable(work) else work
+        if inspect.isawaitable(outcome):
+            await outcome
+    except Exception:  # the user's work
+        logger.exception("deferred work failed")
+
+
+chat = Chat()
+"""Definitions of agents, and what user code calls while a run is on."""

@@ -1,0 +1,129 @@
+"""What surroundings may see of a run while it works: hook calls, turns, waits. The harness listens here; so may you.
+
+An observer is told; it cannot change anything, and its own failures are its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from chatagent.ui import UIMessage
+
+__all__ = ["BootReport", "HookCall", "NullObserver", "RunObserver", "TurnReport"]
+
+
+@dataclass(slots=True, kw_only=True)
+class HookCall:
+    """One call of one hook (or of `run`, or of a `tools` function)."""
+
+    name: str
+    event: Any
+    """What the hook received."""
+    turn: int | None
+    """Zero-based within the run; `None` before the first turn."""
+    started_at: float
+    """Instant on the run's clock."""
+    ended_at: float | None = None
+    """Instant on the run's clock; `None` while the hook is at work."""
+    outcome: Literal["returned", "raised", "cancelled"] | None = None
+    """`cancelled`: the run ended while the hook was at work. `None` while it is."""
+    error: BaseException | None = None
+    """What it raised."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnReport:
+    """How one turn (or action) went, told once it has settled."""
+
+    turn: int
+    """Zero-based within the run; of an action, the number of the turn that comes next."""
+    is_action: bool
+    in_seq: int | None
+    """Number of the `.in` record that it answers; `None` for the boot payload's."""
+    out_seq: int | None
+    """Number of its turn-complete record; `None` if it had none."""
+    response: UIMessage | None
+    error: BaseException | None
+    finish_reason: str | None
+    stopped: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootReport:
+    """What a run found when it booted."""
+
+    snapshot_found: bool = False
+    settled_messages: tuple[UIMessage, ...] = ()
+    """The chain before any recovery."""
+    in_flight_users: tuple[UIMessage, ...] = ()
+    partial_assistant: UIMessage | None = None
+    recovered_turns: tuple[UIMessage, ...] = ()
+    """User messages that the boot dispatches again, in order."""
+    suppressed: tuple[UIMessage, ...] = ()
+    """In-flight user messages that the recovery hook left out (G-36)."""
+
+
+class RunObserver(Protocol):
+    """Sees a run at work."""
+
+    def booted(self, report: BootReport) -> None:
+        """The past was read; told once more when what becomes of it is decided."""
+        ...
+
+    def hook_started(self, call: HookCall) -> None:
+        """A hook is about to be called."""
+        ...
+
+    def hook_ended(self, call: HookCall) -> None:
+        """It returned, raised, or was cancelled."""
+        ...
+
+    def turn_started(self, turn: int, in_seq: int | None) -> None:
+        """A payload was taken, and work on it begins."""
+        ...
+
+    def turn_completed(self, report: TurnReport) -> None:
+        """The turn-complete record is written; hooks and the snapshot are still to come."""
+        ...
+
+    def turn_settled(self, report: TurnReport) -> None:
+        """All of the turn is done: hooks, overrides, snapshot."""
+        ...
+
+    def waiting(self, *, suspended: bool) -> None:
+        """Nothing is left to do; the run waits for input, warm or suspended."""
+        ...
+
+    def upgrade_requested(self) -> None:
+        """The run asks to be continued by a newer version."""
+        ...
+
+
+class NullObserver:
+    """Sees nothing; the default, and a base for observers that care about a few things."""
+
+    def booted(self, report: BootReport) -> None:
+        """See `RunObserver.booted`."""
+
+    def hook_started(self, call: HookCall) -> None:
+        """See `RunObserver.hook_started`."""
+
+    def hook_ended(self, call: HookCall) -> None:
+        """See `RunObserver.hook_ended`."""
+
+    def turn_started(self, turn: int, in_seq: int | None) -> None:
+        """See `RunObserver.turn_started`."""
+
+    def turn_completed(self, report: TurnReport) -> None:
+        """See `RunObserver.turn_completed`."""
+
+    def turn_settled(self, report: TurnReport) -> None:
+        """See `RunObserver.turn_settled`."""
+
+    def waiting(self, *, suspended: bool) -> None:
+        """See `RunObserver.waiting`."""
+
+    def upgrade_requested(self) -> None:
+        """See `RunObserver.upgrade_requested`."""

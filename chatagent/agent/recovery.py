@@ -1,0 +1,153 @@
+"""What becomes of an answer that a crash cut off, and of the messages that nobody answered (rules R-1 to R-9)."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from chatagent.agent.accumulate import ui_messages_from_hook
+from chatagent.agent.events import PendingToolCall, RecoveryBootEvent, RecoveryResult
+from chatagent.agent.merge import tool_parts
+from chatagent.agent.wire import Incoming, WirePayload
+from chatagent.errors import HookResultError, LeaseLostError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from chatagent.agent.replay import InFlightMessage
+    from chatagent.agent.run import AgentRun
+    from chatagent.agent.writer import ChunkWriter
+    from chatagent.ui import UIMessage
+
+__all__ = ["Past", "Recovery", "decide_recovery", "pending_tool_calls", "synthetic_payloads"]
+
+logger = logging.getLogger("chatagent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What a boot has read of the session's past."""
+
+    settled: Sequence[UIMessage] = ()
+    """The snapshot's messages with the replayed answers merged in."""
+    partial: UIMessage | None = None
+    partial_raw: UIMessage | None = None
+    in_flight: Sequence[InFlightMessage] = ()
+    snapshot_found: bool = False
+    last_out_event_id: int | None = None
+    in_cursor: int | None = None
+
+    @property
+    def users(self) -> list[UIMessage]:
+        """The messages that were never answered, in order."""
+        return [each.message for each in self.in_flight]
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What the boot goes on with."""
+
+    chain: Sequence[UIMessage]
+    turns: Sequence[UIMessage]
+    before_boot: Callable[[], Any] | None = None
+
+
+def smart_default(past: Past) -> Recovery:
+    """Return what happens without a hook (R-3)."""
+    users = past.users
+    if past.partial is None or not users:
+        return Recovery(past.settled, users)
+    return Recovery([*past.settled, users[0], past.partial], users[1:])
+
+
+async def decide_recovery(run: AgentRun, past: Past) -> Recovery:
+    """Ask `on_recovery_boot`, if there is one and something was cut off; else the default (R-2, R-4, G-34)."""
+    default = smart_default(past)
+    if past.partial_raw is None or not run.agent.has("on_recovery_boot"):
+        return default
+    try:
+        result = await run.writing_hook("on_recovery_boot", lambda writer: _event(run, past, writer))
+        return _with_result(run, default, result)
+    except LeaseLostError:
+        raise
+    except Exception:  # the user's hook
+        logger.exception("`on_recovery_boot` of agent %r failed; the defaults hold", run.agent.id)
+        return default
+
+
+def _with_result(run: AgentRun, default: Recovery, result: Any) -> Recovery:
+    if result is None:
+        return default
+    if not isinstance(result, RecoveryResult):
+        raise HookResultError(hook="on_recovery_boot", expected="a RecoveryResult or nothing", value=result)
+    chain, turns = default.chain, default.turns
+    if result.chain is not None:
+        chain = ui_messages_from_hook(run, "on_recovery_boot", result.chain)
+    if result.recovered_turns is not None:
+        turns = ui_messages_from_hook(run, "on_recovery_boot", result.recovered_turns)
+    return Recovery(chain, turns, result.before_boot)
+
+
+def _event(run: AgentRun, past: Past, writer: ChunkWriter) -> RecoveryBootEvent:
+    return RecoveryBootEvent(
+        ctx=run.env.context,
+        chat_id=run.chat_id,
+        run_id=run.run_id,
+        previous_run_id=run.previous_run_id or "",
+        cause="unknown",
+        settled_messages=list(past.settled),
+        in_flight_users=past.users,
+        partial_assistant=past.partial,
+        pending_tool_calls=pending_tool_calls(past.partial_raw),
+        writer=writer,
+    )
+
+
+def pending_tool_calls(raw: UIMessage | None) -> list[PendingToolCall]:
+    """Return the calls of a cut-off answer that have an input and no result (R-9)."""
+    if raw is None:
+        return []
+    positions = {id(part): position for position, part in enumerate(raw.parts)}
+    return [
+        PendingToolCall(
+            tool_call_id=part.tool_call_id,
+            tool_name=part.tool_name,
+            input=part.input,
+            part_index=positions[id(part)],
+        )
+        for part in tool_parts(raw)
+        if part.state == "input-available" and part.tool_call_id
+    ]
+
+
+async def call_before_boot(before_boot: Callable[[], Any]) -> None:
+    """Call what a recovery hook wants done before the first turn; its failure ends the run."""
+    result = before_boot()
+    if inspect.isawaitable(result):
+        await result
+
+
+def synthetic_payloads(run: AgentRun, past: Past, turns: Sequence[UIMessage]) -> list[Incoming]:
+    """Return the payloads that dispatch recovered messages (R-6, R-7)."""
+    boot = run.env.payload
+    records = {each.message.id: each for each in past.in_flight}
+    own_id = boot.message.id if boot.message is not None else None
+    dispatched: list[Incoming] = []
+    for message in turns:
+        record = records.get(message.id)
+        if message.id == own_id:
+            continue
+        payload = WirePayload(
+            chat_id=boot.chat_id,
+            session_id=boot.session_id,
+            trigger="submit-message",
+            message=message,
+            message_id=message.id,
+            continuation=boot.continuation,
+            previous_run_id=boot.previous_run_id,
+            metadata=boot.metadata if record is None else record.metadata,
+        )
+        dispatched.append(Incoming(payload, None if record is None else record.seq))
+    return dispatched

@@ -1,0 +1,248 @@
+"""One run of an agent: what it touches, what it remembers, and how it calls user code.
+
+Everything comes from the run's environment, so that a harness, a server or a worker gives what it has, and nothing is
+global (D1). The course of a run is in `boot.py` and `loop.py`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from chatagent.agent.observer import HookCall, NullObserver, RunObserver
+from chatagent.agent.schema import problem_of
+from chatagent.agent.state import RunState, TurnState
+from chatagent.agent.writer import ChunkWriter, response_part
+from chatagent.current import current_run
+from chatagent.errors import ChatContextError, ClientDataError
+from chatagent.ids import IdGenerator, random_id
+from chatagent.session.channel import InputChannel, OutputChannel
+from chatagent.session.writer import ChannelWriter
+from chatagent.signals import AbortController
+from chatagent.tasks import TaskSet
+from chatagent.timers import wait_until
+from chatagent.waiting import Ledger, Waiter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from chatagent.agent.definition import ChatAgent
+    from chatagent.agent.wire import WirePayload
+    from chatagent.clock import Clock
+    from chatagent.session.store import Lease, SessionStore, SnapshotStore
+    from chatagent.task import RunContext
+    from chatagent.tasks import OwnedTask
+    from chatagent.ui import Chunk, UIMessage
+
+__all__ = ["AgentRun", "RunEnvironment", "this_run", "this_turn"]
+
+logger = logging.getLogger("chatagent")
+
+DEFAULT_IDLE_TIMEOUT = 30.0
+"""Seconds that a run waits warm for input, if neither agent nor payload say otherwise."""
+
+
+@dataclass(kw_only=True)
+class RunEnvironment:
+    """Everything that a run touches. A harness, a transport and a server each make one."""
+
+    payload: WirePayload
+    """The boot payload."""
+    lease: Lease
+    """The right to be the session's live run; its epoch fences every write."""
+    store: SessionStore
+    snapshots: SnapshotStore
+    clock: Clock
+    context: RunContext
+    """What hooks see as `event.ctx`."""
+    new_id: IdGenerator = random_id
+    local_values: dict[str, Any] = field(default_factory=dict[str, Any])
+    observer: RunObserver = field(default_factory=NullObserver)
+    cancel: AbortController = field(default_factory=AbortController)
+    """Aborting it cancels the run: it ends by itself at the next place that looks."""
+    ledger: Ledger = field(default_factory=Ledger)
+    mint_token: Callable[[], str] = str
+    """Makes the access token that clients get with a turn; none by default."""
+    partial_answer: UIMessage | None = None
+    """A cut-off answer that the surroundings know of; instead of what the replay of `.out` finds."""
+    partial_answer_raw: UIMessage | None = None
+    """The same as it was streamed."""
+    strict: bool = True
+    """`False` restores what the reference does after a failing `on_turn_complete` (G-28)."""
+
+
+class AgentRun:
+    """A run of an agent.
+
+    Args:
+        agent: what runs.
+        env: what it touches.
+    """
+
+    def __init__(self, agent: ChatAgent[Any], env: RunEnvironment) -> None:
+        self.agent, self.env, self.options = agent, env, agent.options
+        self.clock, self.ledger, self.local_values = env.clock, env.ledger, env.local_values
+        self.tasks = TaskSet(env.ledger)
+        self.chat_id = env.payload.chat_id
+        self.cancel_signal = env.cancel.signal
+        self.in_ = InputChannel(self.chat_id, store=env.store, clock=env.clock, tasks=self.tasks)
+        writer = ChannelWriter(env.store, self.chat_id, "out", epoch=env.lease.epoch, tasks=self.tasks)
+        self.out = OutputChannel(self.chat_id, store=env.store, writer=writer)
+        self.state = RunState()
+        self.turn: TurnState | None = None
+        self.turn_number = 0
+        """The number of the turn that is on or comes next."""
+        self.deferred: set[OwnedTask] = set()
+        """Work that `chat.defer` has started in this run."""
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether a turn or action is on."""
+        return self.turn is not None
+
+    @property
+    def continuation(self) -> bool:
+        """Whether the run continues an earlier one (C-52)."""
+        return self.env.payload.continuation is True
+
+    @property
+    def previous_run_id(self) -> str | None:
+        """The run before, if the boot payload names one."""
+        return self.env.payload.previous_run_id
+
+    @property
+    def preloaded(self) -> bool:
+        """Whether the run was started ahead of the first message."""
+        return self.env.payload.trigger == "preload"
+
+    @property
+    def run_id(self) -> str:
+        """The run's id, as hooks see it."""
+        return self.env.context.run.id
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run was asked to end."""
+        return self.cancel_signal.aborted
+
+    @property
+    def idle_timeout(self) -> float:
+        """Seconds to wait warm for input: what `chat.set_idle_timeout` said, the agent, the payload, or 30 (G-38)."""
+        given = (self.state.idle_timeout, self.options.idle_timeout, self.env.payload.idle_timeout_in_seconds)
+        return next((seconds for seconds in given if seconds is not None), DEFAULT_IDLE_TIMEOUT)
+
+    @property
+    def turn_timeout(self) -> float:
+        """Seconds to wait suspended for input: what `chat.set_turn_timeout` said, or the agent."""
+        return self.options.turn_timeout if self.state.turn_timeout is None else self.state.turn_timeout
+
+    async def call(self, name: str, fn: Callable[[Any], Any], event: Any) -> Any:
+        """Call user code with its event, sync or async, and let the observer see the call.
+
+        Raises:
+            BaseException: what the user code raised.
+        """
+        turn = None if self.turn is None else self.turn.number
+        call = HookCall(name=name, event=event, turn=turn, started_at=self.clock.now())
+        observer = self.env.observer
+        observer.hook_started(call)
+        try:
+            result = fn(event)
+            if inspect.isawaitable(result):
+                result = await result
+        except BaseException as exc:
+            cancelled = isinstance(exc, anyio.get_cancelled_exc_class())
+            call.outcome, call.error = ("cancelled", None) if cancelled else ("raised", exc)
+            raise
+        else:
+            call.outcome = "returned"
+            return result
+        finally:
+            call.ended_at = self.clock.now()
+            observer.hook_ended(call)
+
+    async def hook(self, name: str, make_event: Callable[[], Any]) -> Any:
+        """Call a hook if the agent has it; the event is made only then. Returns what the hook returned."""
+        fn = self.agent.hook(name)
+        return None if fn is None else await self.call(name, fn, make_event())
+
+    async def writing_hook(self, name: str, make_event: Callable[[ChunkWriter], Any]) -> Any:
+        """Call a hook whose event has a writer; the writer is flushed behind it, also when it raised (E-10)."""
+        fn = self.agent.hook(name)
+        if fn is None:
+            return None
+        writer = ChunkWriter(self)
+        try:
+            return await self.call(name, fn, make_event(writer))
+        finally:
+            await writer.flush()
+
+    def write_response_chunk(self, chunk: Chunk) -> None:
+        """Write a chunk of user code's; a part that belongs into the answer is kept for it (N-22, N-26)."""
+        part = response_part(chunk)
+        if part is not None and self.turn is not None:
+            self.turn.response_parts.append(part)
+        self.out.write(chunk)
+
+    def parse_client_data(self, payload: WirePayload) -> Any:
+        """Return a payload's client data, parsed by the agent's schema (W-3).
+
+        Raises:
+            ClientDataError: it fails the schema.
+        """
+        try:
+            return self.agent.parse_client_data(payload.metadata)
+        except Exception as exc:  # a schema may be any function
+            raise ClientDataError(agent_id=self.agent.id, value=payload.metadata, problem=problem_of(exc)) from exc
+
+    async def settle_tasks(self, tasks: Iterable[OwnedTask], *, limit: float) -> None:
+        """Wait until these tasks have ended, however they end, for at most `limit` seconds on the clock."""
+        open_tasks = [task for task in tasks if not task.done]
+        if not open_tasks:
+            return
+        waiter = Waiter("deferred work")
+
+        async def join_all() -> None:
+            for task in open_tasks:
+                await task.join()
+            waiter.wake()
+
+        joiner = self.tasks.start(join_all, name="the wait for deferred work")
+        try:
+            if not await wait_until(waiter, self.clock, self.clock.now() + limit, kind="limit"):
+                logger.warning(
+                    "deferred work of agent %r took longer than %s s; the turn goes on", self.agent.id, limit
+                )
+        finally:
+            await joiner.close()
+
+
+def this_run(name: str) -> AgentRun:
+    """Return the run that the caller works in.
+
+    Args:
+        name: what the caller called, for the error.
+
+    Raises:
+        ChatContextError: there is none.
+    """
+    run = current_run.get()
+    if not isinstance(run, AgentRun):
+        raise ChatContextError(name)
+    return run
+
+
+def this_turn(name: str) -> tuple[AgentRun, TurnState]:
+    """Return the run and the turn that the caller works in.
+
+    Raises:
+        ChatContextError: there is no run, or no turn is on.
+    """
+    run = this_run(name)
+    if run.turn is None:
+        raise ChatContextError(name, needs="turn")
+    return run, run.turn

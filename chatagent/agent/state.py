@@ -1,0 +1,150 @@
+"""What a run remembers: for its whole life, and for one turn (rules T-2 to T-4)."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from chatagent.agent.chain import MessageChain, MessageConverter
+from chatagent.agent.merge import ToolCallMap
+from chatagent.agent.observer import TurnReport
+from chatagent.model import LanguageModelUsage
+from chatagent.signals import AbortController, AbortSignal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from chatagent.agent.handover import Handover
+    from chatagent.agent.wire import Incoming
+    from chatagent.generate import Tool, UIMessageStreamOptions
+    from chatagent.model import ModelMessage
+    from chatagent.tasks import OwnedTask
+    from chatagent.ui import Chunk, DataUIPart, UIMessage
+
+__all__ = ["Conversation", "RunState", "TurnState"]
+
+
+class Conversation:
+    """The chain and its model messages, with the change that user code wants but that is not applied yet (N-10)."""
+
+    __slots__ = ("chain", "converter", "model", "override")
+
+    def __init__(self) -> None:
+        self.chain = MessageChain()
+        self.model: list[ModelMessage] = []
+        """The model list: the chain converted, and background messages that were injected (N-41)."""
+        self.converter = MessageConverter()
+        self.override: MessageChain | None = None
+        """What `chat.history` made of the chain since the last checkpoint; `None` if nothing."""
+
+    @property
+    def seen(self) -> MessageChain:
+        """The chain as `chat.history` shows it: with the pending change."""
+        return self.chain if self.override is None else self.override
+
+    def set_chain(self, messages: Iterable[UIMessage]) -> None:
+        """Replace the chain and convert it anew."""
+        self.chain = messages if isinstance(messages, MessageChain) else MessageChain(messages)
+        self.reconvert()
+
+    def reconvert(self) -> None:
+        """Make the model list from the chain; injected background messages are gone then."""
+        self.model = self.converter.convert(self.chain)
+        self.converter.forget_all_but(self.chain)
+
+    def apply_override(self) -> bool:
+        """Make the pending change, if there is one, the chain (N-11)."""
+        if self.override is None:
+            return False
+        chain, self.override = self.override, None
+        self.set_chain(chain)
+        return True
+
+
+@dataclass(slots=True)
+class RunState:
+    """What a run remembers for its whole life."""
+
+    could_have_prior_state: bool = False
+    """Whether this may not be the conversation's first run (C-53)."""
+    conversation: Conversation = field(default_factory=Conversation)
+    tool_calls: ToolCallMap = field(default_factory=ToolCallMap)
+    previous_turn_usage: LanguageModelUsage | None = None
+    total_usage: LanguageModelUsage = field(default_factory=LanguageModelUsage)
+    recovered: deque[Incoming] = field(default_factory=deque["Incoming"])
+    """Turns that the boot dispatches, ahead of every other source (R-8)."""
+    buffered: deque[Incoming] = field(default_factory=deque["Incoming"])
+    """Payloads that came while a turn was on (T-2)."""
+    background: list[ModelMessage] = field(default_factory=list["ModelMessage"])
+    """What `chat.inject` queued (T-3)."""
+    upgrade_requested: bool = False
+    end_run_requested: bool = False
+    turn_timeout: float | None = None
+    """Set by `chat.set_turn_timeout`."""
+    idle_timeout: float | None = None
+    """Set by `chat.set_idle_timeout`."""
+    stream_options: UIMessageStreamOptions | None = None
+    """Set by `chat.set_ui_message_stream_options`, for the next conversion only (N-60)."""
+    handover: Handover | None = None
+    """What a head start has handed over and no turn has taken yet."""
+    last_completed_turn: int | None = None
+    local_records: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The records of `chat.local`, by id."""
+
+
+@dataclass(slots=True)
+class TurnState:
+    """What belongs to one turn or action."""
+
+    number: int
+    incoming: Incoming
+    messages: list[UIMessage]
+    """What the turn brings, cleaned (T-11)."""
+    stop: AbortController = field(default_factory=AbortController)
+    signal: AbortSignal = field(default_factory=AbortSignal)
+    """Aborted by a stop of this turn or by the cancellation of the run."""
+    client_data: Any = None
+    tools: dict[str, Tool] = field(default_factory=dict[str, "Tool"])
+    access_token: str = ""
+    pipe_count: int = 0
+    captured: list[Chunk] = field(default_factory=list["Chunk"])
+    """The chunks of the answer so far; emptied once the answer is committed."""
+    response: UIMessage | None = None
+    """The answer, as it stands in the chain."""
+    raw_response: UIMessage | None = None
+    finish_reason: str | None = None
+    usage: LanguageModelUsage | None = None
+    response_parts: list[DataUIPart] = field(default_factory=list["DataUIPart"])
+    """Data parts that user code wrote for the answer (N-22)."""
+    response_committed: bool = False
+    deferred: list[OwnedTask] = field(default_factory=list["OwnedTask"])
+    new_ui_messages: list[UIMessage] = field(default_factory=list["UIMessage"])
+    new_messages: list[ModelMessage] = field(default_factory=list["ModelMessage"])
+    stopped: bool = False
+    error: BaseException | None = None
+    out_seq: int | None = None
+    """Number of the turn-complete record."""
+
+    @property
+    def is_action(self) -> bool:
+        """Whether this is an action and no turn."""
+        return self.incoming.payload.trigger == "action"
+
+    def report(self) -> TurnReport:
+        """Return how the turn stands, for observers."""
+        return TurnReport(
+            turn=self.number,
+            is_action=self.is_action,
+            in_seq=self.incoming.seq,
+            out_seq=self.out_seq,
+            response=self.response,
+            error=self.error,
+            finish_reason=self.finish_reason,
+            stopped=self.stopped,
+        )
+
+    def add_new(self, messages: Sequence[UIMessage], converted: Sequence[ModelMessage]) -> None:
+        """List messages as new in this turn."""
+        self.new_ui_messages += messages
+        self.new_messages += converted

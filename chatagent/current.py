@@ -1,0 +1,66 @@
+"""The current run: the one context variable of the project, and what the rooms below the agent may know of a run.
+
+It is set once, in the context in which the run's task starts, so every task that the run or its user code starts sees
+it, and nothing outside does.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
+
+from chatagent.clock import SystemClock
+
+if TYPE_CHECKING:
+    from chatagent.clock import Clock
+    from chatagent.tasks import TaskSet
+    from chatagent.waiting import Ledger
+
+__all__ = ["CurrentRun", "current_clock", "current_run", "current_tasks"]
+
+
+class CurrentRun(Protocol):
+    """What the rooms below the agent may know of the run they work for."""
+
+    @property
+    def clock(self) -> Clock:
+        """The run's clock."""
+        ...
+
+    @property
+    def ledger(self) -> Ledger:
+        """What counts the run's tasks."""
+        ...
+
+    @property
+    def tasks(self) -> TaskSet:
+        """The run's tasks; what is started here ends with the run."""
+        ...
+
+    @property
+    def local_values(self) -> dict[str, Any]:
+        """The values of `chatagent.locals`, by id."""
+        ...
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether a turn is on."""
+        ...
+
+
+current_run: ContextVar[CurrentRun | None] = ContextVar("chatagent_run", default=None)
+"""The run to which the current context belongs."""
+
+_SYSTEM_CLOCK = SystemClock()
+
+
+def current_clock() -> Clock:
+    """Return the clock of the current run, or the system's clock outside any run."""
+    run = current_run.get()
+    return _SYSTEM_CLOCK if run is None else run.clock
+
+
+def current_tasks() -> TaskSet | None:
+    """Return the tasks of the current run; `None` outside any run."""
+    run = current_run.get()
+    return None if run is None else run.tasks

@@ -1,0 +1,131 @@
+"""A call that begins with the answers to approval requests: the tools that may run do so before the first step (7.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chatagent.errors import InvalidToolInputError, NoSuchToolError
+from chatagent.generate.approval import (
+    AnsweredApproval,
+    ApprovalEvent,
+    answered_approvals,
+    check_signatures,
+    decide,
+)
+from chatagent.generate.execution import ToolRun, tool_error
+from chatagent.generate.parts import FullToolCall, FullToolError, FullToolOutputDenied, FullToolResult
+from chatagent.generate.response import denied_output, tool_result_part
+from chatagent.generate.texts import to_json
+from chatagent.generate.tool_calls import check_input
+from chatagent.model import ModelMessage, ToolMessage, ToolResultPart
+from chatagent.ui import UNSET
+
+if TYPE_CHECKING:
+    from chatagent.generate.loop import Call
+
+__all__ = ["continue_approvals"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Denied:
+    """A call that does not run."""
+
+    reason: str | None
+    is_told: bool
+    """The model knows already."""
+
+
+async def continue_approvals(call: Call, messages: Sequence[ModelMessage]) -> ToolMessage | None:
+    """Do what the answers at the end of the history say.
+
+    Args:
+        call: the call that begins.
+        messages: its messages.
+
+    Returns:
+        The message with the results, to be put behind the others; `None` if there is nothing to tell.
+
+    Raises:
+        InvalidToolApprovalError: an answer belongs to no request.
+        ToolCallNotFoundForApprovalError: a request belongs to no call.
+        ToolApprovalSignatureError: an approved call is not the one that was asked about.
+    """
+    approvals = answered_approvals(messages)
+    if not approvals:
+        return None
+    if call.plan.tool_approval_secret is not None:
+        check_signatures(call.plan.tool_approval_secret, approvals)
+    judged = [(each, await _judge(call, each, messages)) for each in approvals]
+    for each, verdict in judged:
+        if isinstance(verdict, _Denied):
+            call.emitter.emit(FullToolOutputDenied(tool_call_id=each.call.tool_call_id, tool_name=each.call.tool_name))
+    outputs: dict[str, FullToolResult | FullToolError] = {}
+    for _, verdict in judged:
+        if isinstance(verdict, FullToolError):
+            outputs[verdict.tool_call_id] = verdict
+            call.emitter.emit(verdict)
+    await call.flush()
+    call.runner.start(verdict for _, verdict in judged if isinstance(verdict, ToolRun))
+    while (output := await call.runner.next_output()) is not None:
+        if isinstance(output, FullToolError) or not output.preliminary:
+            outputs[output.tool_call_id] = output
+        call.emitter.emit(output)
+        await call.flush()
+        await call.log.room()
+    content = [part for each, verdict in judged if (part := await _told(call, each, verdict, outputs)) is not None]
+    return ToolMessage(tuple(content)) if content else None
+
+
+async def _judge(
+    call: Call, approval: AnsweredApproval, messages: Sequence[ModelMessage]
+) -> ToolRun | FullToolError | _Denied | None:
+    """Return what becomes of a call; `None` for one that the provider runs."""
+    if not approval.response.approved:
+        return _Denied(approval.response.reason, approval.is_told or approval.is_providers)
+    if approval.is_providers:
+        return None
+    name = approval.call.tool_name
+    tool = call.plan.tools.get(name)
+    part = FullToolCall(
+        tool_call_id=approval.call.tool_call_id,
+        tool_name=name,
+        input=None if approval.call.input is UNSET else approval.call.input,
+        dynamic=True if tool is not None and tool.kind == "dynamic" else None,
+        title=None if tool is None else tool.title,
+        tool_metadata=None if tool is None else tool.metadata,
+    )
+    if tool is None or tool.run is None:
+        return tool_error(part, NoSuchToolError(tool_name=name, available_tools=list(call.plan.tools)))
+    try:
+        value = check_input(tool, name, part.input, to_json(part.input))
+    except InvalidToolInputError as exc:
+        return tool_error(part, exc)
+    options = call.tool_options(part.tool_call_id, name, messages)
+    event = ApprovalEvent(tool_call=part, value=value, options=options, runtime_context=call.runtime_context)
+    try:
+        decision = await decide(call.plan.tool_approval, tool, event)
+    except Exception as exc:  # noqa: BLE001 - a user's policy: a call that it cannot judge must not run
+        return tool_error(part, exc)
+    if decision.type == "denied":
+        return _Denied(decision.reason, is_told=False)
+    return ToolRun(part, tool, value, options, call.plan.timeout.of_tool(name))
+
+
+async def _told(
+    call: Call,
+    approval: AnsweredApproval,
+    verdict: ToolRun | FullToolError | _Denied | None,
+    outputs: dict[str, FullToolResult | FullToolError],
+) -> ToolResultPart | None:
+    """Return what the model is told of a call; `None` if it knows already, or if the provider runs it."""
+    made = approval.call
+    if isinstance(verdict, _Denied):
+        return (
+            None
+            if verdict.is_told
+            else ToolResultPart(made.tool_call_id, made.tool_name, denied_output(verdict.reason))
+        )
+    output = outputs.get(made.tool_call_id)
+    return None if output is None else await tool_result_part(output, call.plan.tools.get(made.tool_name))

@@ -1,0 +1,213 @@
+"""The parts of a call as they come, for any number of readers (rules 4.2 and 10.2).
+
+Each reader gets all parts from the first one. The producer is let run a bounded number of parts ahead of the fastest
+reader, and waits there; so one that nobody reads does nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chatagent.generate.parts import FullTextDelta
+from chatagent.waiting import Waiter
+
+if TYPE_CHECKING:
+    from chatagent.generate.parts import FullStreamPart
+
+__all__ = ["FullStream", "PartLog", "TextStream"]
+
+AHEAD = 64
+"""How many parts the producer may be ahead of the fastest reader: enough that both work in batches."""
+
+
+@dataclass(slots=True)
+class _Attendance:
+    """What the log knows of a reader; it does not keep it alive."""
+
+    reader: weakref.ref[FullStream]
+    has_begun: bool = False
+
+
+class PartLog:
+    """Keeps the parts and knows who reads them.
+
+    Args:
+        on_demand: called whenever somebody wants parts that are not there yet.
+        on_abandoned: called when the last reader that had begun leaves before the end.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_on_abandoned",
+        "_on_demand",
+        "_readers",
+        "_room",
+        "_tokens",
+        "_waiting",
+        "ended",
+        "error",
+        "limit",
+        "parts",
+    )
+
+    def __init__(self, *, on_demand: Callable[[], None], on_abandoned: Callable[[], None]) -> None:
+        self.parts: list[FullStreamPart] = []
+        self.limit = 0
+        """The producer waits for `room` when there are so many parts."""
+        self.ended = False
+        self.error: BaseException | None = None
+        """What readers raise after the last part."""
+        self._on_demand, self._on_abandoned = on_demand, on_abandoned
+        self._readers: dict[int, _Attendance] = {}
+        self._tokens = 0
+        self._waiting: list[Waiter] = []
+        self._room: Waiter | None = None
+
+    def append(self, part: FullStreamPart) -> None:
+        """Add a part."""
+        self.parts.append(part)
+        if self._waiting:
+            self._wake_readers()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Add no more parts.
+
+        Args:
+            error: what readers raise after the last part; `None` lets them end.
+        """
+        if not self.ended:
+            self.ended, self.error = True, error
+            self._wake_readers()
+
+    def drain(self) -> None:
+        """Let the producer run to the end without waiting for readers."""
+        self.limit = sys.maxsize
+        self._wake_producer()
+
+    async def room(self) -> None:
+        """Return when the producer may go on."""
+        while len(self.parts) >= self.limit:
+            self._room = Waiter("a reader of the stream")
+            await self._room.wait()
+
+    @property
+    def has_readers(self) -> bool:
+        """Whether somebody has begun to read."""
+        return any(each.has_begun for each in self._readers.values())
+
+    def join(self, reader: FullStream) -> int:
+        """Count a reader, and return its token; a reader that is dropped leaves by itself."""
+        self._tokens += 1
+        token = self._tokens
+        log = weakref.ref(self)
+
+        def dropped(_ref: object) -> None:
+            there = log()
+            if there is not None:
+                there.leave(token)
+
+        self._readers[token] = _Attendance(weakref.ref(reader, dropped))
+        return token
+
+    def leave(self, token: int) -> None:
+        """Count a reader no longer; the last one that had begun abandons the call."""
+        gone = self._readers.pop(token, None)
+        if gone is not None and gone.has_begun and not self._readers and not self.ended and self.limit != sys.maxsize:
+            self._on_abandoned()
+
+    async def more(self, token: int, index: int) -> bool:
+        """Wait until there is a part at that index; `False` if there will be none."""
+        while index >= len(self.parts):
+            if token not in self._readers:
+                return False
+            if self.ended:
+                self._readers.pop(token, None)
+                return False
+            self._readers[token].has_begun = True
+            self._on_demand()
+            self.limit = max(self.limit, index + AHEAD)
+            self._wake_producer()
+            waiter = Waiter("the next part of the stream")
+            self._waiting.append(waiter)
+            try:
+                await waiter.wait()
+            finally:
+                if waiter in self._waiting:
+                    self._waiting.remove(waiter)
+        return True
+
+    def wake_all(self) -> None:
+        """Let every waiting reader look again."""
+        self._wake_readers()
+
+    def _wake_readers(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            waiter.wake()
+
+    def _wake_producer(self) -> None:
+        if self._room is not None and len(self.parts) < self.limit:
+            self._room.wake()
+
+
+class FullStream:
+    """Everything that happens in a call, part by part, from the first one. Read it with `async for`, once.
+
+    Leaving it early closes the call if nobody else reads; `aclose` does so at once.
+    """
+
+    __slots__ = ("__weakref__", "_index", "_log", "_token")
+
+    def __init__(self, log: PartLog) -> None:
+        self._log = log
+        self._index = 0
+        self._token = log.join(self)
+
+    def __aiter__(self) -> FullStream:
+        return self
+
+    async def __anext__(self) -> FullStreamPart:
+        index, log = self._index, self._log
+        if index >= len(log.parts) and not await log.more(self._token, index):
+            if log.ended and log.error is not None and index == len(log.parts):
+                self._index = index + 1
+                raise log.error
+            raise StopAsyncIteration
+        self._index = index + 1
+        return log.parts[index]
+
+    async def aclose(self) -> None:
+        """Read no more."""
+        self.stop()
+
+    def stop(self) -> None:
+        """Read no more; for those who cannot wait."""
+        self._index = sys.maxsize
+        self._log.leave(self._token)
+        self._log.wake_all()
+
+
+class TextStream:
+    """The text of a call, delta by delta, over all steps. Read it with `async for`, once."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: FullStream) -> None:
+        self._parts = parts
+
+    def __aiter__(self) -> TextStream:
+        return self
+
+    async def __anext__(self) -> str:
+        while True:
+            part = await self._parts.__anext__()
+            if type(part) is FullTextDelta:
+                return part.text
+
+    async def aclose(self) -> None:
+        """Read no more."""
+        await self._parts.aclose()

@@ -1,0 +1,236 @@
+"""From the parts of a step to its content, and from the content to the messages that it adds (rule 10.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from chatagent.generate.parts import (
+    FullCustom,
+    FullFile,
+    FullReasoningDelta,
+    FullReasoningEnd,
+    FullReasoningFile,
+    FullReasoningStart,
+    FullSource,
+    FullStreamPart,
+    FullTextDelta,
+    FullTextEnd,
+    FullTextStart,
+    FullToolApprovalRequest,
+    FullToolApprovalResponse,
+    FullToolCall,
+    FullToolError,
+    FullToolResult,
+    GeneratedFile,
+)
+from chatagent.generate.texts import error_text
+from chatagent.model import (
+    AssistantContentPart,
+    AssistantMessage,
+    CustomPart,
+    FilePart,
+    ModelMessage,
+    ModelReasoning,
+    ModelText,
+    ReasoningFilePart,
+    ReasoningPart,
+    TextPart,
+    ToolApprovalRequestPart,
+    ToolApprovalResponsePart,
+    ToolCallPart,
+    ToolContentPart,
+    ToolMessage,
+    ToolResultOutput,
+    ToolResultPart,
+    UrlData,
+    to_base64,
+)
+from chatagent.model.tool_output import ToModelOutputEvent, tool_output
+from chatagent.ui import UNSET
+from chatagent.ui.surrogates import join_surrogates
+
+if TYPE_CHECKING:
+    from chatagent.generate.steps import ContentPart
+    from chatagent.generate.tools import Tool
+    from chatagent.ui import ProviderMetadata
+
+__all__ = ["collect_content", "denied_output", "response_messages", "tool_result_part"]
+
+_WHOLE = (
+    FullSource,
+    FullFile,
+    FullReasoningFile,
+    FullCustom,
+    FullToolCall,
+    FullToolError,
+    FullToolApprovalRequest,
+    FullToolApprovalResponse,
+)
+
+
+@dataclass(slots=True)
+class _Block:
+    """A text or reasoning block while its parts are put together."""
+
+    make: type[ModelText | ModelReasoning]
+    metadata: ProviderMetadata | None
+    pieces: list[str] = field(default_factory=list[str])
+    citations: Sequence[object] | None = None
+
+    def content(self) -> ModelText | ModelReasoning:
+        extra: dict[str, object] | None = None if self.citations is None else {"citations": list(self.citations)}
+        return self.make(text=join_surrogates("".join(self.pieces)), provider_metadata=self.metadata, extra=extra)
+
+
+def collect_content(parts: Iterable[FullStreamPart]) -> tuple[ContentPart, ...]:
+    """Return the content that the parts of a step make; blocks stand where they began."""
+    content: list[ContentPart | _Block] = []
+    blocks: dict[tuple[type, str], _Block] = {}
+    for part in parts:
+        match part:
+            case FullTextDelta() | FullReasoningDelta():
+                block = blocks.get((type(part), part.id))
+                if block is not None:
+                    block.pieces.append(part.text)
+                    block.metadata = part.provider_metadata or block.metadata
+            case FullTextStart():
+                content.append(_opened(blocks, FullTextDelta, ModelText, part))
+            case FullReasoningStart():
+                content.append(_opened(blocks, FullReasoningDelta, ModelReasoning, part))
+            case FullTextEnd() | FullReasoningEnd():
+                _close(blocks, part)
+            case FullToolResult():
+                if not part.preliminary:
+                    content.append(part)
+            case _ if isinstance(part, _WHOLE):
+                content.append(part)
+            case _:
+                pass
+    return tuple(each.content() if isinstance(each, _Block) else each for each in content)
+
+
+def _opened(
+    blocks: dict[tuple[type, str], _Block],
+    delta: type,
+    make: type[ModelText | ModelReasoning],
+    part: FullTextStart | FullReasoningStart,
+) -> _Block:
+    block = blocks[delta, part.id] = _Block(make, part.provider_metadata)
+    return block
+
+
+def _close(blocks: dict[tuple[type, str], _Block], part: FullTextEnd | FullReasoningEnd) -> None:
+    delta = FullTextDelta if isinstance(part, FullTextEnd) else FullReasoningDelta
+    block = blocks.pop((delta, part.id), None)
+    if block is not None:
+        block.metadata = part.provider_metadata or block.metadata
+        block.citations = part.citations if isinstance(part, FullTextEnd) else None
+
+
+async def response_messages(content: Sequence[ContentPart], tools: Mapping[str, Tool]) -> tuple[ModelMessage, ...]:
+    """Return what a step adds to the conversation: an assistant message, then a tool message, each if not empty.
+
+    Args:
+        content: the content of the step.
+        tools: all tools of the call; their `to_model_output` is asked.
+    """
+    assistant: list[AssistantContentPart] = []
+    responses: list[ToolContentPart] = []
+    results: list[ToolResultPart] = []
+    for part in content:
+        if isinstance(part, FullToolResult | FullToolError):
+            made = await tool_result_part(part, tools.get(part.tool_name))
+            (assistant if part.provider_executed else results).append(made)
+        elif isinstance(part, FullToolApprovalResponse):
+            responses += _approval_response(part)
+        else:
+            assistant += _assistant_parts(part)
+    order = {part.tool_call_id: index for index, part in enumerate(content) if isinstance(part, FullToolCall)}
+    results.sort(key=lambda result: order.get(result.tool_call_id, len(content)))
+    messages: list[ModelMessage] = []
+    if assistant:
+        messages.append(AssistantMessage(tuple(assistant)))
+    if responses or results:
+        messages.append(ToolMessage((*responses, *results)))
+    return tuple(messages)
+
+
+async def tool_result_part(part: FullToolResult | FullToolError, tool: Tool | None) -> ToolResultPart:
+    """Return the answer to a call as the model is told it (rule 6.8)."""
+    if isinstance(part, FullToolResult):
+        output = await tool_output(
+            tool,
+            ToModelOutputEvent(
+                part.tool_call_id,
+                None if part.input is UNSET else part.input,
+                None if part.output is UNSET else part.output,
+            ),
+        )
+    elif part.provider_executed:
+        error = part.error
+        output = ToolResultOutput("error-json", error_text(error) if isinstance(error, BaseException) else error)
+    else:
+        output = ToolResultOutput("error-text", error_text(part.error))
+    return ToolResultPart(part.tool_call_id, part.tool_name, output, provider_options=part.provider_metadata)
+
+
+def denied_output(reason: str | None) -> ToolResultOutput:
+    """Return what a model is told of a call that was not approved."""
+    return ToolResultOutput("execution-denied", reason=reason)
+
+
+def _approval_response(part: FullToolApprovalResponse) -> list[ToolContentPart]:
+    response = ToolApprovalResponsePart(
+        part.approval_id, part.approved, reason=part.reason, provider_executed=part.provider_executed
+    )
+    if part.approved:
+        return [response]
+    call = part.tool_call
+    return [response, ToolResultPart(call.tool_call_id, call.tool_name, denied_output(part.reason))]
+
+
+def _assistant_parts(part: ContentPart) -> list[AssistantContentPart]:
+    """Return what the assistant message holds of a piece of content; nothing of a source, or of an empty text."""
+    match part:
+        case ModelText():
+            if not part.text and part.provider_metadata is None:
+                return []
+            return [TextPart(part.text, provider_options=part.provider_metadata)]
+        case ModelReasoning():
+            return [ReasoningPart(part.text, provider_options=part.provider_metadata)]
+        case FullToolCall():
+            return [_tool_call(part)]
+        case FullToolApprovalRequest():
+            request = ToolApprovalRequestPart(
+                part.approval_id,
+                part.tool_call.tool_call_id,
+                is_automatic=part.is_automatic,
+                reason=part.reason,
+                signature=part.signature,
+            )
+            return [request]
+        case FullFile():
+            return [FilePart(_data(part.file), part.file.media_type, provider_options=part.provider_metadata)]
+        case FullReasoningFile():
+            return [ReasoningFilePart(_data(part.file), part.file.media_type, provider_options=part.provider_metadata)]
+        case FullCustom():
+            return [CustomPart(part.kind, provider_options=part.provider_metadata)]
+        case _:
+            return []
+
+
+def _tool_call(part: FullToolCall) -> ToolCallPart:
+    unusable = part.invalid and not isinstance(part.input, dict)
+    return ToolCallPart(
+        part.tool_call_id,
+        part.tool_name,
+        {} if unusable else part.input,
+        provider_executed=part.provider_executed or None,
+        provider_options=part.provider_metadata,
+    )
+
+
+def _data(file: GeneratedFile) -> str | UrlData:
+    return file.data if isinstance(file.data, UrlData) else to_base64(file.data.data)

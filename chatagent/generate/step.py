@@ -1,0 +1,294 @@
+"""One step: prepare it, ask the model, read its stream, run the tools, and put the result together.
+
+Nothing here decides whether another step follows; that is the loop's business.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, cast
+
+from chatagent.errors import NoOutputGeneratedError
+from chatagent.generate.events import ModelCallStartEvent, StepStartEvent
+from chatagent.generate.parts import (
+    FullFile,
+    FullFinishStep,
+    FullReasoningDelta,
+    FullReasoningFile,
+    FullStreamPart,
+    FullTextDelta,
+    FullToolCall,
+    FullToolInputDelta,
+    StepPerformance,
+)
+from chatagent.generate.response import collect_content, response_messages
+from chatagent.generate.retry import with_retries
+from chatagent.generate.settings import PrepareStepEvent, StepChanges, StepSettings
+from chatagent.generate.step_reader import StepReader
+from chatagent.generate.steps import StepResponse, StepResult
+from chatagent.generate.tool_calls import ToolCallParser
+from chatagent.generate.toolset import active_only, model_tools
+from chatagent.model import CallOptions, ModelMessage, ResponseInfo, StreamResult, SystemMessage, parse_model_messages
+from chatagent.model.standardize import build_prompt, standardize_prompt
+
+if TYPE_CHECKING:
+    from chatagent.generate.loop import Call
+    from chatagent.generate.tools import Tool
+    from chatagent.model import Prompt
+
+__all__ = ["Conversation", "FinishedStep", "StepFailedError", "run_step"]
+
+
+class StepFailedError(Exception):
+    """A step gave no result; for the loop alone.
+
+    Args:
+        error: what went wrong.
+        has_begun: whether `on_step_start` had been called.
+        is_empty_stream: the model was asked and said nothing.
+    """
+
+    def __init__(self, error: Exception, *, has_begun: bool, is_empty_stream: bool = False) -> None:
+        super().__init__(str(error))
+        self.error, self.has_begun, self.is_empty_stream = error, has_begun, is_empty_stream
+
+
+@dataclass(slots=True)
+class Conversation:
+    """What carries over from step to step."""
+
+    initial_instructions: tuple[SystemMessage, ...]
+    initial_messages: tuple[ModelMessage, ...]
+    instructions: tuple[SystemMessage, ...]
+    messages: tuple[ModelMessage, ...]
+    """What the next step is asked with, without the instructions."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedStep:
+    """A step's result, and what tells whether another one follows."""
+
+    result: StepResult
+    client_calls: int
+    """Calls that are answered on this side."""
+    answered: int
+    """How many of them have an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A step that is ready to be asked."""
+
+    number: int
+    began_at: float
+    settings: StepSettings
+    tools: Mapping[str, Tool]
+    prompt: Prompt
+
+
+async def run_step(call: Call, conversation: Conversation) -> FinishedStep:
+    """Run the next step, and add what came of it to the conversation.
+
+    Raises:
+        StepFailedError: it could not be prepared, the model could not be asked, or it said nothing.
+        Exception: the model's stream failed.
+    """
+    call.deadlines.step_begins()
+    prepared = await _prepare(call, conversation)
+    began = StepStartEvent(
+        step_number=prepared.number,
+        model=prepared.settings.model,
+        messages=conversation.messages,
+        steps=tuple(call.outcome.steps),
+        runtime_context=call.runtime_context,
+    )
+    await call.notify("on_step_start", began)
+    first = len(call.log.parts)
+    asked_at = call.clock.now()
+    answer = await _ask(call, prepared)
+    reader = StepReader(
+        call,
+        number=prepared.number,
+        parser=ToolCallParser(
+            tools=prepared.tools,
+            instructions=conversation.instructions,
+            messages=conversation.messages,
+            repair=call.plan.repair_tool_call,
+            refine=call.plan.refine_tool_input,
+        ),
+        tool_choice=prepared.settings.tool_choice,
+        request=answer.request,
+    )
+    await _read(call, reader, answer)
+    parts = call.log.parts[first:]
+    if not reader.has_finished and not reader.has_failed and not any(map(_is_output, parts)):
+        empty = NoOutputGeneratedError("No output generated. The model stream ended without a finish chunk.")
+        raise StepFailedError(empty, has_begun=True, is_empty_stream=True)
+    responded_at = call.clock.now()
+    await _run_tools(call, reader)
+    performance = StepPerformance(
+        step_seconds=call.clock.now() - prepared.began_at, response_seconds=responded_at - asked_at
+    )
+    result = await _result(call, prepared, reader, answer, call.log.parts[first:], performance)
+    await _finish(call, result)
+    conversation.messages = (*conversation.messages, *result.response.messages)
+    return FinishedStep(result, reader.client_calls(), reader.answered)
+
+
+async def _prepare(call: Call, conversation: Conversation) -> _Prepared:
+    began_at = call.clock.now()
+    number = len(call.outcome.steps)
+    try:
+        settings = await _asked_to_change(call, conversation, number)
+        tools = active_only(call.plan.tools, settings.active_tools, settings.tool_order)
+        prompt = await build_prompt(
+            conversation.messages,
+            model=settings.model,
+            instructions=conversation.instructions,
+            download=call.plan.download,
+        )
+    except Exception as exc:
+        raise StepFailedError(exc, has_begun=False) from exc
+    return _Prepared(number, began_at, settings, tools, prompt)
+
+
+async def _asked_to_change(call: Call, conversation: Conversation, number: int) -> StepSettings:
+    """Ask `prepare_step`, and take over what holds for later steps too (rule 5.6)."""
+    plan = call.plan
+    if plan.prepare_step is None:
+        return plan.step
+    event = PrepareStepEvent(
+        model=plan.step.model,
+        steps=tuple(call.outcome.steps),
+        step_number=number,
+        instructions=conversation.instructions,
+        initial_instructions=conversation.initial_instructions,
+        messages=conversation.messages,
+        initial_messages=conversation.initial_messages,
+        response_messages=call.outcome.response_messages,
+        tools_context=call.tools_context,
+        runtime_context=call.runtime_context,
+    )
+    answer = plan.prepare_step(event)
+    changes = await cast("Awaitable[StepChanges | None]", answer) if inspect.isawaitable(answer) else answer
+    if not changes:
+        return plan.step
+    changes = cast("StepChanges", changes)
+    instructions, messages = changes.get("instructions"), changes.get("messages")
+    if instructions is not None:
+        # The check of instructions is part of the check of a prompt, of which nothing else is wanted here.
+        conversation.instructions = standardize_prompt(prompt=" ", instructions=instructions).instructions
+    if messages is not None:
+        conversation.messages = tuple(parse_model_messages(messages))
+    call.runtime_context = changes.get("runtime_context") or call.runtime_context
+    call.tools_context = changes.get("tools_context") or call.tools_context
+    return plan.step.changed(changes)
+
+
+async def _ask(call: Call, prepared: _Prepared) -> StreamResult:
+    plan, settings = call.plan, prepared.settings
+    options = CallOptions(
+        prompt=prepared.prompt,
+        tools=model_tools(prepared.tools, call.tools_context),
+        tool_choice=settings.tool_choice,
+        abort_signal=call.signal,
+        include_raw_chunks=plan.include_raw_chunks,
+        headers=plan.headers,
+        provider_options=settings.provider_options,
+        response_format=plan.response_format,
+        **settings.settings,
+    )
+    started = ModelCallStartEvent(step_number=prepared.number, model=settings.model, prompt=prepared.prompt)
+    await call.notify("on_language_model_call_start", started)
+    call.check_stopped()
+    try:
+        return await with_retries(
+            lambda: settings.model.do_stream(options), max_retries=plan.max_retries, clock=call.clock
+        )
+    except Exception as exc:
+        raise StepFailedError(exc, has_begun=True) from exc
+
+
+async def _read(call: Call, reader: StepReader, answer: StreamResult) -> None:
+    call.open_stream = answer.stream
+    call.deadlines.stream_begins()
+    await reader.read(answer.stream)
+    call.deadlines.stream_ends()
+    await call.close_stream()
+    call.check_stopped()
+    await reader.end()
+    await call.flush()
+
+
+async def _run_tools(call: Call, reader: StepReader) -> None:
+    """Wait for the tools of the step, and pass on what comes of them as it comes."""
+    while True:
+        output = await call.runner.next_output()
+        if output is None:
+            return
+        reader.take_output(output)
+        await call.flush()
+        await call.log.room()
+
+
+async def _result(
+    call: Call,
+    prepared: _Prepared,
+    reader: StepReader,
+    answer: StreamResult,
+    parts: Sequence[FullStreamPart],
+    performance: StepPerformance,
+) -> StepResult:
+    content = collect_content(parts)
+    told = reader.response
+    response = StepResponse(
+        id=told.id or call.plan.generate_id(),
+        timestamp=told.timestamp or datetime.fromtimestamp(call.clock.now(), UTC),
+        model_id=told.model_id or prepared.settings.model.model_id,
+        headers=None if answer.response is None else answer.response.headers,
+        messages=await response_messages(content, call.plan.tools),
+    )
+    return StepResult(
+        step_number=prepared.number,
+        content=content,
+        finish_reason=reader.finish_reason or "other",
+        raw_finish_reason=reader.raw_finish_reason,
+        usage=reader.usage,
+        response=response,
+        warnings=reader.warnings,
+        request=answer.request,
+        provider_metadata=reader.provider_metadata,
+        performance=performance,
+    )
+
+
+async def _finish(call: Call, result: StepResult) -> None:
+    response = result.response
+    call.emitter.emit(
+        FullFinishStep(
+            finish_reason=result.finish_reason,
+            raw_finish_reason=result.raw_finish_reason,
+            usage=result.usage,
+            response=ResponseInfo(
+                id=response.id, timestamp=response.timestamp, model_id=response.model_id, headers=response.headers
+            ),
+            provider_metadata=result.provider_metadata,
+            performance=result.performance,
+        )
+    )
+    await call.flush()
+    call.outcome.steps.append(result)
+    await call.notify("on_step_end", result)
+    call.deadlines.step_ends()
+
+
+def _is_output(part: FullStreamPart) -> bool:
+    """Return whether the model said something with a part (rule 5.10)."""
+    if isinstance(part, FullTextDelta | FullReasoningDelta):
+        return bool(part.text)
+    if isinstance(part, FullToolInputDelta):
+        return bool(part.delta)
+    return isinstance(part, FullFile | FullReasoningFile | FullToolCall)

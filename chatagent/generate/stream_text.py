@@ -1,0 +1,170 @@
+"""`stream_text`: ask a model, run the tools that it calls, and stream everything that happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from chatagent.current import current_run
+from chatagent.errors import InvalidArgumentError
+from chatagent.generate.events import Callbacks
+from chatagent.generate.loop import Call
+from chatagent.generate.output import output_of
+from chatagent.generate.result import StreamTextResult
+from chatagent.generate.retry import check_max_retries
+from chatagent.generate.settings import Plan, StepSettings, Timeouts, tool_choice_of
+from chatagent.generate.stop import is_step_count
+from chatagent.generate.toolset import tools_by_name
+from chatagent.ids import random_id
+from chatagent.model import CallSettings, ToolChoice
+
+if TYPE_CHECKING:
+    from chatagent.generate.approval import ToolApproval
+    from chatagent.generate.settings import PrepareStep, Transform
+    from chatagent.generate.stop import StopWhen
+    from chatagent.generate.tool_calls import RefineToolInput, RepairToolCall
+    from chatagent.generate.tool_schema import SchemaSource
+    from chatagent.generate.toolset import Tools
+    from chatagent.ids import IdGenerator
+    from chatagent.model import LanguageModel, ModelMessage, ProviderOptions
+    from chatagent.model.standardize import Download, Instructions
+    from chatagent.signals import AbortSignal
+
+__all__ = ["CallbacksAndSettings", "stream_text"]
+
+
+class CallbacksAndSettings(Callbacks, CallSettings, total=False):
+    """The callbacks of a call, and the settings of its model calls."""
+
+
+def stream_text(
+    *,
+    model: LanguageModel | str,
+    instructions: Instructions | None = None,
+    prompt: str | Sequence[ModelMessage | Mapping[str, object]] | None = None,
+    messages: Sequence[ModelMessage | Mapping[str, object]] | None = None,
+    tools: Tools | None = None,
+    tool_choice: ToolChoice | str | Mapping[str, object] = "auto",
+    stop_when: StopWhen | None = None,
+    active_tools: Sequence[str] | None = None,
+    tool_order: Sequence[str] | None = None,
+    tool_call_concurrency: int | None = None,
+    tool_approval: ToolApproval | None = None,
+    tool_approval_secret: str | bytes | None = None,
+    prepare_step: PrepareStep | None = None,
+    repair_tool_call: RepairToolCall | None = None,
+    refine_tool_input: RefineToolInput | None = None,
+    abort_signal: AbortSignal | None = None,
+    timeout: float | Timeouts | None = None,
+    max_retries: int = 2,
+    stream_retries: int | None = None,
+    headers: Mapping[str, str] | None = None,
+    provider_options: ProviderOptions | None = None,
+    output: SchemaSource | None = None,
+    include_raw_chunks: bool = False,
+    transforms: Sequence[Transform] = (),
+    runtime_context: Mapping[str, object] | None = None,
+    tools_context: Mapping[str, object] | None = None,
+    allow_system_in_messages: bool = False,
+    download: Download | None = None,
+    generate_id: IdGenerator = random_id,
+    **callbacks_and_settings: Unpack[CallbacksAndSettings],
+) -> StreamTextResult:
+    """Ask a model, run the tools that it calls, ask again with their results, and stream all of it.
+
+    Returns at once; the model is asked when somebody reads the result. What goes wrong later comes as `error` parts, or
+    is raised by those who read and await; see `StreamTextResult`.
+
+    Args:
+        model: the model to ask.
+        instructions: what the model is told first: a text, or system messages.
+        prompt: a text, which becomes one user message, or messages. Exclusive with `messages`.
+        messages: the conversation, oldest first, as objects or in wire form.
+        tools: what the model may call, by name or in a list; plain functions become tools.
+        tool_choice: `"auto"`, `"none"`, `"required"`, or `ToolChoice("tool", NAME)`; a model that does not keep to it
+            ends the step with an error.
+        stop_when: when to stop although another step could run; by default after one step.
+        active_tools: the names of the tools that the model may call; all by default.
+        tool_order: the names of the tools that the model is shown first.
+        tool_call_concurrency: how many tools of a step may run at the same time; all by default.
+        tool_approval: who must approve a call; see `ToolApproval`.
+        tool_approval_secret: signs approval requests, and makes approved calls without a valid signature an error.
+        prepare_step: called before each step; may change what it is asked with.
+        repair_tool_call: may correct a call that names no tool, or whose input does not fit.
+        refine_tool_input: by tool name, changes the input of a call before it runs.
+        abort_signal: ends the call; the stream then ends with an `abort` part.
+        timeout: limits in seconds; a number limits the whole call.
+        max_retries: how often a model call that failed in a retryable way is made again.
+        stream_retries: how often a step is tried again whose stream sent an `error` part; not at all by default.
+        headers: added to the requests to the provider.
+        provider_options: what only one provider understands.
+        output: the shape of the answer, as for `input_schema` of a tool; `result.output` is the checked value.
+        include_raw_chunks: pass on what the provider sent, as `raw` parts.
+        transforms: functions that turn one part of the full stream into the parts that take its place.
+        runtime_context: passed to callbacks, `prepare_step` and policies.
+        tools_context: by tool name, passed to the tool as `options.context`.
+        allow_system_in_messages: whether system messages may stand among `messages`. In a turn of a chat agent they
+            always may, since what a client sent has been checked by then.
+        download: fetches the URLs that the model does not read itself; without it such a URL is an error.
+        generate_id: makes ids of approvals, responses and repeated blocks.
+        **callbacks_and_settings: the callbacks of `Callbacks` and the settings of `CallSettings`. What a callback raises
+            is logged and changes nothing; without `on_error`, errors are logged (logger `chatagent`).
+
+    Raises:
+        InvalidArgumentError: an argument is out of its range.
+        ToolDefinitionError: a function cannot be made a tool.
+    """
+    if isinstance(model, str):
+        problem = "give a model object; there is no registry that knows models by name"
+        raise InvalidArgumentError(argument="model", value=model, problem=problem)
+    check_max_retries(max_retries)
+    _check_concurrency(tool_call_concurrency)
+    given = cast("dict[str, Any]", dict(callbacks_and_settings))
+    settings = {key: given.pop(key) for key in tuple(given) if key in CallSettings.__optional_keys__}
+    unknown = given.keys() - Callbacks.__optional_keys__
+    if unknown:
+        raise TypeError(f"stream_text() got unexpected keyword arguments: {', '.join(sorted(unknown))}")
+    run = current_run.get()
+    shape = output_of(output)
+    plan = Plan(
+        step=StepSettings(
+            model=model,
+            tool_choice=tool_choice_of(tool_choice),
+            active_tools=active_tools,
+            tool_order=tool_order,
+            provider_options=provider_options,
+            settings=cast("CallSettings", {key: value for key, value in settings.items() if value is not None}),
+        ),
+        prompt=prompt,
+        messages=messages,
+        instructions=instructions,
+        allow_system_in_messages=allow_system_in_messages or (run is not None and run.in_turn),
+        tools=tools_by_name(tools),
+        stop_when=is_step_count(1) if stop_when is None else stop_when,
+        tool_call_concurrency=tool_call_concurrency,
+        tool_approval=tool_approval,
+        tool_approval_secret=tool_approval_secret,
+        prepare_step=prepare_step,
+        repair_tool_call=repair_tool_call,
+        refine_tool_input=refine_tool_input,
+        abort_signal=abort_signal,
+        timeout=timeout if isinstance(timeout, Timeouts) else Timeouts(total=timeout),
+        max_retries=max_retries,
+        stream_retries=stream_retries or 0,
+        headers=headers,
+        response_format=None if shape is None else shape.response_format,
+        include_raw_chunks=include_raw_chunks,
+        transforms=tuple(transforms),
+        runtime_context=runtime_context or {},
+        tools_context=tools_context or {},
+        download=download,
+        generate_id=generate_id,
+        callbacks=cast("Callbacks", {key: value for key, value in given.items() if value is not None}),
+    )
+    return StreamTextResult(Call(plan), shape)
+
+
+def _check_concurrency(count: int | None) -> None:
+    if count is not None and count < 1:
+        problem = "at least 1 tool may run at a time; leave it out for all"
+        raise InvalidArgumentError(argument="tool_call_concurrency", value=count, problem=problem)

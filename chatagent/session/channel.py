@@ -1,0 +1,389 @@
+"""The run's ends of a session's two channels: how input records are handed out, and how output is written.
+
+The logs in the store hold the truth; these stand on top of them. Input follows the dispatch rules C-30 to C-39: a
+record goes to whoever waits for it, else to the handlers, else into a buffer until somebody wants it. A wait may ask
+for records of one kind only, and leaves the others where they are (G-27).
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from chatagent.errors import InputStreamTimeoutError, WaitpointTimeoutError, WaitTimeoutError
+from chatagent.session.records import NewRecord, Record, control_record, trim_record
+from chatagent.timers import wait_until
+from chatagent.waiting import Waiter
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from chatagent.clock import Clock
+    from chatagent.session.store import AppendAck, SessionStore
+    from chatagent.session.writer import ChannelWriter
+    from chatagent.tasks import OwnedTask, TaskSet
+
+__all__ = ["InputChannel", "InputProgress", "OutputChannel", "Subscription", "WaitResult"]
+
+logger = logging.getLogger("chatagent")
+
+Handler = "Callable[[Record], object]"
+Matches = "Callable[[Record], bool]"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitResult:
+    """How a wait for input ended."""
+
+    ok: bool
+    output: Record | None = None
+    """The record, if one came."""
+    error: WaitTimeoutError | None = None
+    """Why none came."""
+
+
+class Subscription:
+    """A handler's place on a channel."""
+
+    __slots__ = ("_off",)
+
+    def __init__(self, off: Callable[[], None]) -> None:
+        self._off = off
+
+    def off(self) -> None:
+        """Take the handler away; a second call does nothing."""
+        self._off()
+
+
+class InputProgress:
+    """How far the input was worked off: the highest number such that every record up to it is done with (G-26)."""
+
+    __slots__ = ("_ahead", "committed")
+
+    def __init__(self) -> None:
+        self.committed = -1
+        self._ahead: set[int] = set()
+
+    def start_after(self, seq: int) -> None:
+        """Take every record up to `seq` as done with; never goes back."""
+        self.committed = max(self.committed, seq)
+        self._catch_up()
+
+    def done(self, seq: int | None) -> None:
+        """Take one record as done with: its turn is complete, or it was a stop, or nobody wants it."""
+        if seq is not None and seq > self.committed:
+            self._ahead.add(seq)
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        while self.committed + 1 in self._ahead:
+            self.committed += 1
+            self._ahead.discard(self.committed)
+
+
+class _Once:
+    """One wait for one record."""
+
+    __slots__ = ("matches", "record", "waiter")
+
+    def __init__(self, matches: Callable[[Record], bool] | None, label: str) -> None:
+        self.matches = matches
+        self.record: Record | None = None
+        self.waiter = Waiter(label)
+
+
+class InputChannel:
+    """A run's end of `.in`.
+
+    Args:
+        session_id: the session's external id.
+        store: where the log is.
+        clock: what timeouts are measured on.
+        tasks: the run's tasks; the one that reads the log is started there when first needed.
+    """
+
+    def __init__(self, session_id: str, *, store: SessionStore, clock: Clock, tasks: TaskSet) -> None:
+        self.session_id = session_id
+        self.last_seq_num: int | None = None
+        """Highest number received (C-21)."""
+        self.last_dispatched_seq_num: int | None = None
+        """Highest number consumed (C-22)."""
+        self.progress = InputProgress()
+        """What of the input is done with; the committed cursor."""
+        self._store, self._clock, self._tasks = store, clock, tasks
+        self._buffer: list[Record] = []
+        self._waiting: list[_Once] = []
+        self._handlers: list[Callable[[Record], object]] = []
+        self._reader: OwnedTask | None = None
+        self._interrupted = False
+
+    def start_after(self, seq: int) -> None:
+        """Move both cursors forward to `seq`: what is at or below it is not delivered."""
+        self.skip_to(seq)
+        self.progress.start_after(seq)
+        self._buffer = [record for record in self._buffer if record.seq > seq]
+
+    def skip_to(self, seq: int) -> None:
+        """Move both cursors forward to `seq`, without taking what is below as done with (R-5)."""
+        if self.last_seq_num is None or seq > self.last_seq_num:
+            self.last_seq_num = seq
+        self._consumed(seq)
+
+    def on(self, handler: Callable[[Record], object]) -> Subscription:
+        """Register a handler; records that are buffered are offered to it first, in order (C-34).
+
+        Args:
+            handler: called with each record that nobody waits for; one for which it returns `True` is consumed.
+        """
+        self._listen()
+        self._handlers.append(handler)
+        self._buffer = [record for record in self._buffer if not self._offer(handler, record)]
+
+        def off() -> None:
+            if handler in self._handlers:
+                self._handlers.remove(handler)
+
+        return Subscription(off)
+
+    def peek(self, matches: Callable[[Record], bool] | None = None) -> Record | None:
+        """Return the first record that is buffered (and matches), without consuming it."""
+        return next((record for record in self._buffer if matches is None or matches(record)), None)
+
+    async def once(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - on the run's clock
+        *,
+        matches: Callable[[Record], bool] | None = None,
+        label: str = "a record on .in",
+    ) -> WaitResult:
+        """Consume the next record.
+
+        Args:
+            timeout: seconds after which to give up; `None` waits without end.
+            matches: which records to take; the others stay where they are.
+            label: what is waited for, for messages about runs that stand still.
+
+        Returns:
+            The record; or `ok=False` with an `InputStreamTimeoutError`, also after `interrupt`.
+        """
+        deadline = None if timeout is None else self._clock.now() + timeout
+        record = await self._next(deadline, matches, label)
+        if record is None:
+            return WaitResult(ok=False, error=InputStreamTimeoutError(session_id=self.session_id, timeout=timeout))
+        return WaitResult(ok=True, output=record)
+
+    async def wait(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - on the run's clock
+        *,
+        matches: Callable[[Record], bool] | None = None,
+        label: str = "a record on .in (suspended)",
+    ) -> WaitResult:
+        """Consume the next record; the suspending form of `once` (C-37).
+
+        Returns:
+            The record; or `ok=False` with a `WaitpointTimeoutError`.
+        """
+        deadline = None if timeout is None else self._clock.now() + timeout
+        record = await self._next(deadline, matches, label)
+        if record is None:
+            return WaitResult(ok=False, error=WaitpointTimeoutError(session_id=self.session_id, timeout=timeout))
+        return WaitResult(ok=True, output=record)
+
+    async def wait_with_idle_timeout(
+        self,
+        idle_timeout: float,
+        timeout: float | None,  # noqa: ASYNC109 - on the run's clock
+        *,
+        skip_suspend: bool = False,
+        on_suspend: Callable[[], Awaitable[None]] | None = None,
+        on_resume: Callable[[], Awaitable[None]] | None = None,
+        matches: Callable[[Record], bool] | None = None,
+    ) -> WaitResult:
+        """Consume the next record: idle first, then suspended (C-38).
+
+        Args:
+            idle_timeout: seconds to wait warm; 0 suspends at once.
+            timeout: seconds to wait suspended; `None` waits without end.
+            skip_suspend: give up after the idle time.
+            on_suspend: called before the run suspends.
+            on_resume: called after a record has ended the suspension.
+            matches: which records to take; the others stay where they are.
+        """
+        if idle_timeout > 0 or self.peek(matches) is not None:
+            result = await self.once(idle_timeout, matches=matches)
+            if result.ok or self._interrupted:
+                return result
+        if skip_suspend:
+            error = InputStreamTimeoutError(session_id=self.session_id, timeout=idle_timeout)
+            return WaitResult(ok=False, error=error)
+        if on_suspend is not None:
+            await on_suspend()
+        result = await self.wait(timeout, matches=matches)
+        if result.ok and on_resume is not None:
+            await on_resume()
+        return result
+
+    async def append(self, data: object, *, key: str | None = None) -> AppendAck:
+        """Put a record on the channel, as a client does.
+
+        Args:
+            data: the record's JSON value, such as `{"kind": "stop"}`.
+            key: names the record, so that a repeat stores nothing.
+        """
+        return await self._store.append(self.session_id, "in", [NewRecord(data)], key=key)
+
+    def interrupt(self) -> None:
+        """End every wait, now and later, as if its time had run out."""
+        self._interrupted = True
+        waiting, self._waiting = self._waiting, []
+        for once in waiting:
+            once.waiter.wake()
+
+    async def _next(
+        self, deadline: float | None, matches: Callable[[Record], bool] | None, label: str
+    ) -> Record | None:
+        for index, record in enumerate(self._buffer):
+            if matches is None or matches(record):
+                del self._buffer[index]
+                self._consumed(record.seq)
+                return record
+        if self._interrupted:
+            return None
+        self._listen()
+        once = _Once(matches, label)
+        self._waiting.append(once)
+        try:
+            await wait_until(once.waiter, self._clock, deadline, kind="wait")
+        finally:
+            if once in self._waiting:
+                self._waiting.remove(once)
+        return once.record
+
+    def _listen(self) -> None:
+        if self._reader is None:
+            self._reader = self._tasks.start(self._read, name="the reader of .in")
+
+    async def _read(self) -> None:
+        async with self._store.follow(self.session_id, "in", after=self.last_seq_num) as pages:
+            async for page in pages:
+                for record in page.records:
+                    self._dispatch(record)
+
+    def _dispatch(self, record: Record) -> None:
+        if self.last_seq_num is not None and record.seq <= self.last_seq_num:
+            return
+        self.last_seq_num = record.seq
+        for once in self._waiting:
+            if once.matches is None or once.matches(record):
+                self._waiting.remove(once)
+                self._consumed(record.seq)
+                once.record = record
+                self._tell_handlers(record)
+                once.waiter.wake()
+                return
+        if not self._tell_handlers(record):
+            self._buffer.append(record)
+
+    def _tell_handlers(self, record: Record) -> bool:
+        verdicts = [self._offer(handler, record) for handler in tuple(self._handlers)]
+        return any(verdicts)
+
+    def _offer(self, handler: Callable[[Record], object], record: Record) -> bool:
+        """Call a handler; a failing one never breaks the dispatch (C-39)."""
+        try:
+            verdict = handler(record)
+        except Exception:  # a user's handler
+            logger.exception("a handler of `.in` failed on record %s", record.seq)
+            return False
+        if verdict is True:
+            self._consumed(record.seq)
+            return True
+        if inspect.isawaitable(verdict):
+            self._tasks.start(lambda: _finish(verdict), name="an async handler of .in")
+        return False
+
+    def _consumed(self, seq: int) -> None:
+        if self.last_dispatched_seq_num is None or seq > self.last_dispatched_seq_num:
+            self.last_dispatched_seq_num = seq
+
+
+async def _finish(work: Awaitable[Any]) -> None:
+    try:
+        await work
+    except Exception:  # a user's handler
+        logger.exception("an async handler of `.in` failed")
+
+
+class OutputChannel:
+    """A run's end of `.out`: chunks in, numbered records out.
+
+    Args:
+        session_id: the session's external id.
+        store: where the log is.
+        writer: what appends the records, in the order of the calls.
+    """
+
+    __slots__ = ("_answers", "_store", "_writer", "last_turn_complete", "session_id")
+
+    def __init__(self, session_id: str, *, store: SessionStore, writer: ChannelWriter) -> None:
+        self.session_id = session_id
+        self.last_turn_complete: int | None = None
+        """Number of the last turn-complete record; the next one trims back to it (C-15)."""
+        self._store, self._writer = store, writer
+        self._answers: tuple[tuple[str, str], ...] = ()
+
+    def begin_turn(self, in_seq: int | None) -> None:
+        """Let the next data record name the input record that the turn answers (ST-34)."""
+        self._answers = () if in_seq is None else (("turn-in-event-id", str(in_seq)),)
+
+    def write(self, chunk: object) -> None:
+        """Write one chunk as a data record; a plain call."""
+        headers = self._answers
+        if headers:
+            self._answers = ()
+        self._writer.write(NewRecord(chunk, headers))
+
+    async def append(self, chunk: object) -> int:
+        """Write one chunk and return its number once it is stored."""
+        self.write(chunk)
+        return await self.flush()
+
+    async def flush(self) -> int:
+        """Return the last number once everything written before is stored."""
+        return await self._writer.flush()
+
+    async def ready(self) -> None:
+        """Return once there is room for more."""
+        await self._writer.ready()
+
+    async def write_turn_complete(self, *, token: str | None, in_cursor: int | None) -> int:
+        """Close a turn on the wire and trim back to the one before (C-12, C-15).
+
+        Args:
+            token: a refreshed access token for clients; empty or `None` for none.
+            in_cursor: the committed `.in` cursor; `None` before any record was consumed.
+
+        Returns:
+            The number of the turn-complete record.
+        """
+        headers: dict[str, str] = {}
+        if token:
+            headers["public-access-token"] = token
+        if in_cursor is not None:
+            headers["session-in-event-id"] = str(in_cursor)
+        self._answers = ()
+        number = self._writer.write(control_record("turn-complete", **headers), commit_in=in_cursor)
+        last = await self._writer.flush()
+        number = last if number is None else number
+        previous, self.last_turn_complete = self.last_turn_complete, number
+        if previous is not None:
+            self._writer.write(trim_record(before=previous))
+        return number
+
+    async def write_upgrade_required(self) -> int:
+        """Tell clients that the session goes on in another run (C-13)."""
+        self._writer.write(control_record("upgrade-required"))
+        return await self._writer.flush()

@@ -1,0 +1,581 @@
+"""The store in memory: sessions, logs, runs and snapshots as plain objects, every step of which is done without a wait.
+
+It keeps the objects it is given (rule D7) and dies with its process. Two handles on one store stand for two processes.
+The logs are in `memory_log.py`, the runs in `memory_runs.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from chatagent.clock import Clock, SystemClock
+from chatagent.errors import (
+    InvalidArgumentError,
+    LeaseLostError,
+    SessionClosedError,
+    SessionNotFoundError,
+    StoreClosedError,
+)
+from chatagent.ids import IdGenerator, random_id
+from chatagent.session.limits import LIGHT_BODY, check_key, check_limit, check_session_id, weigh_batch
+from chatagent.session.memory_log import Follower, MemoryLog
+from chatagent.session.memory_runs import MemoryRun, MemorySession
+from chatagent.session.records import Record, trim_point
+from chatagent.session.store import AppendAck, CreatedSession, EndedRun, RunRequest, SessionPage
+from chatagent.session.values import weigh
+from chatagent.timers import wait_until
+from chatagent.ui.slots import UNSET
+from chatagent.waiting import Waiter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from chatagent.session.records import Direction, NewRecord
+    from chatagent.session.store import (
+        Lease,
+        RecordPage,
+        RunOutcome,
+        RunRef,
+        SessionChange,
+        SessionInfo,
+        SessionSpec,
+        Worker,
+    )
+
+    Observer = Callable[[str, Direction, tuple[Record, ...]], object]
+
+__all__ = ["InMemorySessionStore"]
+
+REANNOUNCE_AFTER = 5.0
+"""Seconds after which `recover` tells the workers once more of a run that nobody has claimed."""
+
+
+class KeptSnapshots(Protocol):
+    """What the sessions ask of the snapshots that are kept beside them."""
+
+    def forget(self, session_id: str) -> None:
+        """Remove a deleted session's snapshot."""
+        ...
+
+    def input_seen(self, session_id: str) -> int | None:
+        """Return the number of `.in` up to which the snapshot has seen the input; `None` if there is no snapshot."""
+        ...
+
+
+class _Shared:
+    """What all handles of one store share."""
+
+    def __init__(self, clock: Clock, ids: IdGenerator) -> None:
+        self.clock = clock
+        self.ids = ids
+        self.sessions: dict[str, MemorySession] = {}
+        self.friendly: dict[str, MemorySession] = {}
+        self.epochs: dict[str, int] = {}
+        """The last epochs of deleted sessions, so that their runs stay fenced (rule ST-14)."""
+        self.created = 0
+        self.pending: dict[MemoryRun, None] = {}
+        """Runs to be claimed, in the order of their creation."""
+        self.live: dict[MemoryRun, None] = {}
+        self.revoked: dict[MemorySession, None] = {}
+        """Sessions whose run was taken away, and which `recover` has not looked at."""
+        self.claimers: dict[Waiter, Worker] = {}
+        self.observers: dict[object, Observer] = {}
+        self.snapshots: list[KeptSnapshots] = []
+
+    def begin_run(self, session: MemorySession, request: RunRequest) -> RunRef:
+        """Create a session's next run and tell the workers."""
+        run = session.begin_run(request, run_id=f"run_{self.ids()}", now=self.clock.now())
+        self.pending[run] = None
+        self.revoked.pop(session, None)
+        self.announce(run)
+        return run.ref(created=True)
+
+    def ensure_run(self, session: MemorySession, request: RunRequest) -> RunRef:
+        """Return the session's run, or create one."""
+        return self.begin_run(session, request) if session.run is None else session.run.ref()
+
+    def stop_run(self, session: MemorySession, *, crashed: bool) -> MemoryRun:
+        """End a session's run."""
+        run = session.stop_run(crashed=crashed)
+        self.pending.pop(run, None)
+        self.live.pop(run, None)
+        return run
+
+    def announce(self, run: MemoryRun) -> None:
+        """Wake the workers that can serve a run."""
+        for waiter, worker in self.claimers.items():
+            if run.session.task in worker.tasks:
+                waiter.wake()
+
+
+class InMemorySessionStore:
+    """A `SessionStore` in memory; use it inside `async with`.
+
+    Args:
+        clock: the clock that lease times and instants are on; the system's by default.
+        ids: makes the ids of sessions and runs.
+    """
+
+    def __init__(self, *, clock: Clock | None = None, ids: IdGenerator = random_id) -> None:
+        self._shared = _Shared(clock or SystemClock(), ids)
+        self._now = self._shared.clock.now
+        self._sessions: dict[str, MemorySession] = {}
+        """The sessions; empty while the store is closed, so that the path of a chunk needs no check of its own."""
+        self._entered = 0
+        self._waiting: dict[Waiter, None] = {}
+
+    def handle(self) -> InMemorySessionStore:
+        """Return a second handle on the same data, opened and closed by itself."""
+        other = InMemorySessionStore()
+        other._shared, other._now = self._shared, self._now
+        return other
+
+    async def __aenter__(self) -> Self:
+        """Open the store; it may be opened several times over, and closes with the last one."""
+        self._entered += 1
+        self._sessions = self._shared.sessions
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        """Close the store: whoever waits in it gets a `StoreClosedError`. The data stay."""
+        self._entered -= 1
+        if not self._entered:
+            self._sessions = {}
+            for waiter in tuple(self._waiting):
+                waiter.wake()
+
+    async def create_session(self, spec: SessionSpec, *, run: RunRequest | None = None) -> CreatedSession:
+        """Create a session, and with `run` its first run; what is there already takes over the config."""
+        self._check_open()
+        check_session_id(spec.session_id)
+        now = self._now()
+        session = self._sessions.get(spec.session_id)
+        if session is not None:
+            if session.task != spec.task:
+                problem = f"session {spec.session_id!r} belongs to the task {session.task!r}"
+                raise InvalidArgumentError(argument="task", value=spec.task, problem=problem)
+            _check_open_session(session, now)
+            session.configure(spec, now)
+            return CreatedSession(session.info(), created=False, run=None if session.run is None else session.run.ref())
+        shared = self._shared
+        session = MemorySession(
+            spec,
+            friendly_id=f"session_{shared.ids()}",
+            order=shared.created,
+            epoch=shared.epochs.get(spec.session_id, 0),
+            now=now,
+        )
+        shared.created += 1
+        shared.sessions[spec.session_id] = session
+        shared.friendly[session.friendly_id] = session
+        ref = None if run is None else shared.begin_run(session, run)
+        return CreatedSession(session.info(), created=True, run=ref)
+
+    async def get_session(self, session_id: str) -> SessionInfo | None:
+        """Return the session of this external or friendly id; `None` if there is none."""
+        self._check_open()
+        session = self._sessions.get(session_id) or self._shared.friendly.get(session_id)
+        if session is None:
+            return None
+        session.closed(self._now())
+        return session.info()
+
+    async def update_session(self, session_id: str, change: SessionChange) -> SessionInfo:
+        """Change config fields; those that are `UNSET` stay."""
+        session = self._session(session_id)
+        session.closed(self._now())
+        for name in ("trigger_config", "tags", "metadata", "expires_at"):
+            value = getattr(change, name)
+            if value is not UNSET:
+                setattr(session, name, tuple(value) if name == "tags" else value)
+        session.updated_at = self._now()
+        return session.info()
+
+    async def close_session(self, session_id: str, *, reason: str | None = None) -> SessionInfo:
+        """Close a session for good; a second call does nothing."""
+        session = self._session(session_id)
+        now = self._now()
+        if not session.closed(now):
+            session.closed_at, session.closed_reason = now, reason
+            session.updated_at = now
+        return session.info()
+
+    async def delete_session(self, session_id: str) -> bool:
+        """Remove a session, its logs, runs and snapshot; return whether it was there."""
+        self._check_open()
+        shared = self._shared
+        session = shared.sessions.pop(session_id, None)
+        if session is None:
+            return False
+        del shared.friendly[session.friendly_id]
+        shared.epochs[session_id] = session.epoch
+        shared.revoked.pop(session, None)
+        if session.run is not None:
+            shared.stop_run(session, crashed=False)
+        for log in (session.in_, session.out):
+            log.wake()
+        for snapshots in shared.snapshots:
+            snapshots.forget(session_id)
+        return True
+
+    async def list_sessions(self, *, after: str | None = None, limit: int = 50, tag: str | None = None) -> SessionPage:
+        """Return sessions in the order of their creation."""
+        self._check_open()
+        start = -1 if after is None else _page_start(after)
+        found = [
+            session
+            for session in self._sessions.values()
+            if session.order > start and (tag is None or tag in session.tags)
+        ]
+        page = found[: check_limit(limit)]
+        return SessionPage(
+            tuple(session.info() for session in page), str(page[-1].order) if len(found) > len(page) else None
+        )
+
+    async def append(
+        self,
+        session_id: str,
+        direction: Direction,
+        records: Sequence[NewRecord],
+        *,
+        epoch: int | None = None,
+        key: str | None = None,
+        commit_in: int | None = None,
+        run: RunRequest | None = None,
+    ) -> AppendAck:
+        """Append a batch; `append_nowait` does the same without `await`."""
+        return self.append_nowait(session_id, direction, records, epoch=epoch, key=key, commit_in=commit_in, run=run)
+
+    def append_nowait(
+        self,
+        session_id: str,
+        direction: Direction,
+        records: Sequence[NewRecord],
+        *,
+        epoch: int | None = None,
+        key: str | None = None,
+        commit_in: int | None = None,
+        run: RunRequest | None = None,
+    ) -> AppendAck:
+        """Append a batch at once: fence, key, number, commit and run in one step."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise self._missing(session_id, epoch)
+        if direction == "out" and len(records) == 1 and key is None and commit_in is None and run is None:
+            new = records[0]
+            if not new.headers and new.id is None:
+                # One record of data alone: the path of a chunk, spelled out here because it is gone twenty thousand
+                # times a turn.
+                if epoch != session.writer or epoch is None:
+                    raise _fenced(session, epoch)
+                data = new.data
+                weight = weigh(data, "records[0].data")
+                if weight > LIGHT_BODY:
+                    weigh_batch(records)
+                log = session.out
+                seq = log.next
+                record = Record(data, (), None, seq, self._now())
+                log.records.append(record)
+                log.weights.append(weight)
+                log.next = seq + 1
+                if log.waiters:
+                    log.wake()
+                if self._shared.observers:
+                    self._observe(session_id, "out", (record,))
+                return AppendAck(seq, seq)
+        ack = self._repeated(session, direction, epoch=epoch, key=key, commit_in=commit_in, run=run)
+        return ack or self._append_batch(session, direction, records, key=key, commit_in=commit_in, run=run)
+
+    def _repeated(
+        self,
+        session: MemorySession,
+        direction: Direction,
+        *,
+        epoch: int | None,
+        key: str | None,
+        commit_in: int | None,
+        run: RunRequest | None,
+    ) -> AppendAck | None:
+        """Check who appends, and return the ack of a batch whose key is known."""
+        if direction == "out":
+            if run is not None:
+                raise InvalidArgumentError(argument="run", value=run, problem="only an append to `.in` asks for a run")
+            if epoch != session.writer or epoch is None:
+                raise _fenced(session, epoch)
+        elif epoch is not None or commit_in is not None:
+            argument, value = ("epoch", epoch) if epoch is not None else ("commit_in", commit_in)
+            raise InvalidArgumentError(argument=argument, value=value, problem="only an append to `.out` takes it")
+        log = session.log(direction)
+        known = None if key is None else log.known(check_key(key), self._now())
+        if known is None:
+            if direction == "in":
+                _check_open_session(session, self._now())
+            return None
+        # Work that is not dealt with needs a run, whoever sent it for the n-th time (rule ST-27).
+        wanted = run is not None and known.last > session.in_committed
+        ref = self._shared.ensure_run(session, run) if run is not None and wanted else None
+        if ref is None and run is not None and session.run is not None:
+            ref = session.run.ref()
+        return AppendAck(known.first, known.last, duplicate=True, run=ref)
+
+    def _append_batch(
+        self,
+        session: MemorySession,
+        direction: Direction,
+        records: Sequence[NewRecord],
+        *,
+        key: str | None,
+        commit_in: int | None,
+        run: RunRequest | None,
+    ) -> AppendAck:
+        log = session.log(direction)
+        weights = weigh_batch(records)
+        trims = [trim_point(record) for record in records]
+        if direction == "in" and any(point is not None for point in trims):
+            raise InvalidArgumentError(argument="records", value=records, problem="`.in` is trimmed by `compact` alone")
+        added = log.add(records, weights, self._now())
+        ack = AppendAck(added[0].seq, added[-1].seq)
+        if run is not None:
+            session.in_work = ack.last
+            ack = AppendAck(ack.first, ack.last, run=self._shared.ensure_run(session, run))
+        if key is not None:
+            log.remember(key, ack, self._now())
+        if commit_in is not None:
+            session.commit(commit_in)
+        log.wake()
+        try:
+            self._observe(session.session_id, direction, added)
+        finally:
+            _trim(log, added, trims)
+        return ack
+
+    def _observe(self, session_id: str, direction: Direction, added: tuple[Record, ...]) -> None:
+        for observer in tuple(self._shared.observers.values()):
+            observer(session_id, direction, added)
+
+    def observe(self, callback: Observer) -> Callable[[], None]:
+        """Call back at every append, in its own step and before a trim in it removes anything.
+
+        Args:
+            callback: called with the session's id, the direction and the records; it must neither append nor raise.
+
+        Returns:
+            A function that ends it; calling it late or twice does nothing.
+        """
+        key = object()
+        self._shared.observers[key] = callback
+
+        def unsubscribe() -> None:
+            self._shared.observers.pop(key, None)
+
+        return unsubscribe
+
+    async def read(
+        self,
+        session_id: str,
+        direction: Direction,
+        *,
+        after: int | None = None,
+        limit: int = 1000,
+        max_bytes: int = 1 << 20,
+    ) -> RecordPage:
+        """Return what is there above `after`, without waiting."""
+        return self._session(session_id).log(direction).page(after, check_limit(limit), max_bytes)
+
+    def follow(self, session_id: str, direction: Direction, *, after: int | None = None) -> Follower:
+        """Yield pages for ever: what is there above `after`, then what comes."""
+        return Follower(lambda: self._session(session_id).log(direction), after, self._waiting)
+
+    async def compact(self, *, older_than: float) -> int:
+        """Remove records of `.in` that are dealt with and older than so many seconds; return how many.
+
+        Nothing above the committed cursor goes, nor above what the session's snapshot has seen.
+        """
+        self._check_open()
+        horizon = self._now() - older_than
+        removed = 0
+        for session in self._sessions.values():
+            log = session.in_
+            seen = [snapshots.input_seen(session.session_id) for snapshots in self._shared.snapshots]
+            bound = min([session.in_committed, *(number for number in seen if number is not None)])
+            old = sum(1 for record in log.records if record.seq <= bound and record.appended_at < horizon)
+            log.trim(before=log.first_kept + old)
+            removed += old
+        return removed
+
+    async def ensure_run(self, session_id: str, request: RunRequest) -> RunRef:
+        """Return the run that is pending or live, or create a pending one."""
+        session = self._session(session_id)
+        if session.run is None:
+            _check_open_session(session, self._now())
+        return self._shared.ensure_run(session, request)
+
+    async def claim_runs(self, worker: Worker, *, limit: int) -> list[Lease]:
+        """Turn pending runs that the worker can serve into leases, oldest first."""
+        self._check_open()
+        shared, now = self._shared, self._now()
+        runs = [run for run in shared.pending if run.session.task in worker.tasks and run.available_at <= now]
+        runs = runs[: check_limit(limit)]
+        for run in runs:
+            del shared.pending[run]
+            shared.live[run] = None
+        return [run.lease(worker, now) for run in runs]
+
+    async def wait_for_runs(self, worker: Worker) -> None:
+        """Return when there may be something to claim."""
+        while True:
+            self._check_open()
+            times = [run.available_at for run in self._shared.pending if run.session.task in worker.tasks]
+            earliest = min(times, default=None)
+            if earliest is not None and earliest <= self._now():
+                return
+            waiter = Waiter("a run to claim")
+            self._shared.claimers[waiter] = worker
+            self._waiting[waiter] = None
+            try:
+                await wait_until(waiter, self._shared.clock, earliest, kind="sleep")
+            finally:
+                del self._shared.claimers[waiter], self._waiting[waiter]
+
+    async def renew(self, leases: Sequence[Lease]) -> list[Lease | None]:
+        """Renew leases; a lost one comes back as `None`."""
+        self._check_open()
+        now = self._now()
+        runs = [self._live_run(lease) for lease in leases]
+        return [None if run is None else run.renewed(now) for run in runs]
+
+    async def end_run(
+        self,
+        lease: Lease,
+        outcome: RunOutcome,
+        *,
+        input_seen: int | None = None,
+        next_run: RunRequest | None = None,
+    ) -> EndedRun:
+        """End a run in one step; without `next_run` it goes on if work lies above `input_seen`."""
+        self._check_open()
+        run = self._live_run(lease)
+        if run is None:
+            raise self._lost(lease)
+        session = run.session
+        if input_seen is not None and next_run is None and session.in_work > input_seen:
+            return EndedRun(ended=False, in_work=session.in_work)
+        self._shared.stop_run(session, crashed=False)
+        ref = None if next_run is None else self._shared.begin_run(session, next_run)
+        return EndedRun(ended=True, in_work=session.in_work, next_run=ref)
+
+    async def recover(self) -> list[RunRef]:
+        """End runs whose lease has run out, and see to it that uncommitted work gets a run; return the ended ones."""
+        self._check_open()
+        shared, now = self._shared, self._now()
+        crashed = [run for run in shared.live if run.expires_at <= now]
+        for run in crashed:
+            shared.stop_run(run.session, crashed=True)
+        rest, shared.revoked = shared.revoked, {}
+        for session in [run.session for run in crashed] + list(rest):
+            if session.run is None and session.has_work():
+                shared.begin_run(session, RunRequest("crash"))
+        for run in shared.pending:
+            if now - run.available_at > REANNOUNCE_AFTER:
+                shared.announce(run)
+        return [run.ref() for run in crashed]
+
+    def revoke(self, session_id: str) -> RunRef | None:
+        """Take the current run's right to write, at once: what a killed process would do no more (rule ST-90).
+
+        The run counts as crashed. No run follows by itself; `recover` or the next append sees to that.
+
+        Returns:
+            The run that was ended; `None` if the session has none.
+        """
+        session = self._session(session_id)
+        if session.run is None:
+            return None
+        self._shared.revoked[session] = None
+        return self._shared.stop_run(session, crashed=True).ref()
+
+    def number_from(self, session_id: str, direction: Direction, first: int) -> None:
+        """Let an empty log give `first` as its first number: its session goes on from a snapshot taken elsewhere.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            InvalidArgumentError: the log has given numbers already.
+        """
+        session = self._session(session_id)
+        log = session.out if direction == "out" else session.in_
+        if log.next:
+            problem = f"`.{direction}` of session {session_id!r} has given numbers already"
+            raise InvalidArgumentError(argument="first", value=first, problem=problem)
+        log.next = log.first_kept = first
+        if direction == "in":
+            session.in_work = session.in_committed = first - 1
+
+    def keep_beside(self, snapshots: KeptSnapshots) -> None:
+        """Let a store of snapshots follow the deletion of sessions, and hold back what it has not seen."""
+        self._shared.snapshots.append(snapshots)
+
+    def check_writer(self, session_id: str, epoch: int) -> None:
+        """Do nothing if the session is unknown here, or the epoch may write.
+
+        Raises:
+            LeaseLostError: it may not.
+        """
+        session = self._shared.sessions.get(session_id)
+        if session is not None and session.writer != epoch:
+            raise session.lost(epoch)
+        if session is None and session_id in self._shared.epochs:
+            raise LeaseLostError(session_id=session_id, epoch=epoch, current_epoch=None)
+
+    def _check_open(self) -> None:
+        if not self._entered:
+            raise StoreClosedError("the store is not open: use it inside `async with store:`")
+
+    def _session(self, session_id: str) -> MemorySession:
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise self._missing(session_id, None)
+        return session
+
+    def _missing(self, session_id: str, epoch: int | None) -> Exception:
+        """Make the error of a call whose session is not there."""
+        self._check_open()
+        if epoch is not None and session_id in self._shared.epochs:
+            return LeaseLostError(session_id=session_id, epoch=epoch, current_epoch=None)
+        return SessionNotFoundError(session_id)
+
+    def _live_run(self, lease: Lease) -> MemoryRun | None:
+        session = self._sessions.get(lease.session.session_id)
+        run = None if session is None else session.run
+        return run if run is not None and run.epoch == lease.epoch and run.state == "live" else None
+
+    def _lost(self, lease: Lease) -> Exception:
+        session = self._sessions.get(lease.session.session_id)
+        return self._missing(lease.session.session_id, lease.epoch) if session is None else session.lost(lease.epoch)
+
+
+def _fenced(session: MemorySession, epoch: int | None) -> Exception:
+    if epoch is None:
+        return InvalidArgumentError(argument="epoch", value=None, problem="an append to `.out` gives its run's epoch")
+    return session.lost(epoch)
+
+
+def _trim(log: MemoryLog, added: tuple[Record, ...], trims: Sequence[int | None]) -> None:
+    """Carry out the trim commands of a batch; one that points above its own number does nothing."""
+    for record, before in zip(added, trims, strict=True):
+        if before is not None and before <= record.seq:
+            log.trim(before=before)
+
+
+def _check_open_session(session: MemorySession, now: float) -> None:
+    if session.closed(now):
+        raise SessionClosedError(session.session_id)
+
+
+def _page_start(after: str) -> int:
+    if not after.isdecimal():
+        raise InvalidArgumentError(argument="after", value=after, problem="give the `next` of a page")
+    return int(after)

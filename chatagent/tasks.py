@@ -1,0 +1,188 @@
+"""Tasks that belong to somebody: a task of its own outside everybody's task group, and the set of a run's tasks.
+
+This is the one place of the code base that spawns without a task group. A run, and each of its tools and deferred
+works, lives in an `OwnedTask`: its scope is entered and left in that task alone, so that a harness works in a fixture
+whose setup and teardown run in different tasks. Whoever starts one closes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+from anyio.lowlevel import current_token
+
+from chatagent.waiting import Gate, Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+__all__ = ["OwnedTask", "TaskSet"]
+
+
+class OwnedTask:
+    """A task outside everybody's task group, with a cancel scope of its own. It starts at once.
+
+    What it raises is kept, and raised again by `wait`; only the backend's own cancellation passes through.
+
+    Args:
+        fn: the async function to run, without arguments.
+        name: how the task is called in messages and debuggers.
+        ledger: the ledger that counts it; `None` if nobody does.
+        context: the context to run in; a copy of the caller's by default.
+    """
+
+    __slots__ = ("_done", "_ledger", "_scope", "_task", "_token", "error", "name", "result")
+
+    def __init__(
+        self,
+        fn: Callable[[], Awaitable[Any]],
+        *,
+        name: str,
+        ledger: Ledger | None = None,
+        context: contextvars.Context | None = None,
+    ) -> None:
+        self.name = name
+        self.error: BaseException | None = None
+        self.result: Any = None
+        self._scope = anyio.CancelScope()
+        self._done = Gate(f"the end of {name}")
+        self._ledger = ledger
+        self._token = current_token()
+        if ledger is not None:
+            ledger.expect()
+        self._task = _spawn(self._main, fn, name, context or contextvars.copy_context())
+
+    @property
+    def done(self) -> bool:
+        """Whether the task has ended."""
+        return self._done.is_open
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it ended because it was cancelled."""
+        return self._scope.cancelled_caught
+
+    @property
+    def native_task(self) -> Any:
+        """The backend's own task object, for those who want to see where it stands."""
+        return self._task
+
+    def cancel(self) -> None:
+        """Cancel what runs inside; does nothing once it has ended, or once its event loop is gone."""
+        if not self.done and self._loop_is_here():
+            self._scope.cancel()
+
+    async def join(self) -> None:
+        """Return when the task has ended, however it ended."""
+        if self._loop_is_here():
+            await self._done.wait()
+
+    async def wait(self) -> Any:
+        """Return what the function returned; raise what it raised."""
+        await self._done.wait()
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+    async def close(self) -> None:
+        """Cancel it and wait for its end, even if the caller is being cancelled. Errors stay in `error`."""
+        self.cancel()
+        with anyio.CancelScope(shield=True):
+            await self.join()
+
+    def _loop_is_here(self) -> bool:
+        try:
+            return current_token() == self._token
+        except (RuntimeError, anyio.NoEventLoopError):
+            return False
+
+    async def _main(self, fn: Callable[[], Awaitable[Any]]) -> None:
+        ledger = self._ledger
+        task_id: int | None = None
+        try:
+            if ledger is not None:
+                ledger.enter()
+                task_id = anyio.get_current_task().id
+            with self._scope:
+                await self._keep(fn)
+        finally:
+            self._done.open()
+            if ledger is not None:
+                ledger.leave(task_id)
+
+    async def _keep(self, fn: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            self.result = await fn()
+        except anyio.get_cancelled_exc_class():
+            raise
+        except BaseException as exc:  # noqa: BLE001 - kept for the owner, which raises it in its own task
+            self.error = _unwrapped(exc)
+
+
+class TaskSet:
+    """The tasks of one owner, counted by one ledger. Closing it ends them all.
+
+    Args:
+        ledger: the ledger that counts the tasks.
+    """
+
+    __slots__ = ("_closed", "active", "ledger")
+
+    def __init__(self, ledger: Ledger | None = None) -> None:
+        self.ledger = ledger or Ledger()
+        self.active: set[OwnedTask] = set()
+        self._closed = False
+
+    def start(self, fn: Callable[[], Awaitable[Any]], *, name: str) -> OwnedTask:
+        """Start a task that ends with this set at the latest, in a copy of the caller's context."""
+        if self._closed:
+            msg = f"cannot start {name}: its owner has ended"
+            raise RuntimeError(msg)
+
+        async def run() -> Any:
+            try:
+                return await fn()
+            finally:
+                self.active.discard(task)
+
+        task = OwnedTask(run, name=name, ledger=self.ledger)
+        self.active.add(task)
+        return task
+
+    async def close(self) -> None:
+        """Cancel all tasks and wait for their ends, even if the caller is being cancelled."""
+        self._closed = True
+        for task in tuple(self.active):
+            task.cancel()
+        with anyio.CancelScope(shield=True):
+            for task in tuple(self.active):
+                await task.join()
+
+
+def _spawn(
+    main: Callable[[Callable[[], Awaitable[Any]]], Any],
+    fn: Callable[[], Awaitable[Any]],
+    name: str,
+    context: contextvars.Context,
+) -> Any:
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        import trio.lowlevel
+
+        return trio.lowlevel.spawn_system_task(main, fn, name=name, context=context)
+    return loop.create_task(main(fn), name=name, context=context)
+
+
+def _unwrapped(error: BaseException) -> BaseException:
+    """Take an error out of the groups of one that task groups put around it."""
+    inner: BaseException = error
+    while isinstance(inner, BaseExceptionGroup):
+        members = cast("tuple[BaseException, ...]", inner.exceptions)  # pyright: ignore[reportUnknownMemberType]
+        if len(members) != 1:
+            return error
+        inner = members[0]
+    return inner

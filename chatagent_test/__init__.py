@@ -1,0 +1,55 @@
+"""chatagent_test: drive real agents in memory, with a scripted model and virtual time."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chatagent.agent import BootReport, HookCall
+    from chatagent_test.clock import VirtualClock
+    from chatagent_test.harness import ChatAgentHarness, Mode, PendingTurn, Turn, Until, mock_chat_agent
+    from chatagent_test.language_model import MockLanguageModel, mock_id, mock_values, simulate_stream
+    from chatagent_test.script import Script, script
+    from chatagent_test.streams import ChunkStream
+
+__all__ = [
+    "BootReport",
+    "ChatAgentHarness",
+    "ChunkStream",
+    "HookCall",
+    "MockLanguageModel",
+    "Mode",
+    "PendingTurn",
+    "Script",
+    "Turn",
+    "Until",
+    "VirtualClock",
+    "mock_chat_agent",
+    "mock_id",
+    "mock_values",
+    "script",
+    "simulate_stream",
+]
+
+_HOMES = {
+    "chatagent.agent": ("BootReport", "HookCall"),
+    "chatagent_test.clock": ("VirtualClock",),
+    "chatagent_test.harness": ("ChatAgentHarness", "Mode", "PendingTurn", "Turn", "Until", "mock_chat_agent"),
+    "chatagent_test.language_model": ("MockLanguageModel", "mock_id", "mock_values", "simulate_stream"),
+    "chatagent_test.script": ("Script", "script"),
+    "chatagent_test.streams": ("ChunkStream",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first asked for: pytest imports this package in every run of every project."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

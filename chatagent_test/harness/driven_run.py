@@ -1,0 +1,139 @@
+"""One run of the agent under the harness: booting it, handing it input, and ending it."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from chatagent.agent import AgentRun, run_agent
+from chatagent.current import current_run
+from chatagent.task import LocalValues
+from chatagent.tasks import OwnedTask
+from chatagent_test.harness.where import innermost_user_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from chatagent_test.harness.driver import Driver
+    from chatagent_test.harness.platform import Platform
+    from chatagent_test.harness.seeds import Seeds
+
+__all__ = ["DrivenRun"]
+
+CLOSE_GRACE = 5.0
+"""Seconds on the run's clock that a closing run has to end by itself."""
+BUSY_GRACE = 1.0
+"""Real seconds that it has if virtual time cannot pass, because it waits on something foreign."""
+
+
+class DrivenRun:
+    """A run that has not been started yet, is on, or has ended.
+
+    Args:
+        platform: the session and what lies around it.
+        driver: waits for the run.
+        task_context: overrides of the run context.
+        setup_locals: called with the run's locals before the agent begins.
+        strict: `False` restores what the reference does after a failing `on_turn_complete`.
+        seeds: what a test wants the boot to find.
+    """
+
+    def __init__(
+        self,
+        platform: Platform,
+        driver: Driver,
+        *,
+        task_context: Mapping[str, Any] | None,
+        setup_locals: Callable[[LocalValues], Any] | None,
+        strict: bool,
+        seeds: Seeds,
+    ) -> None:
+        self.task: OwnedTask | None = None
+        self._platform, self._driver, self._watch = platform, driver, platform.watch
+        self._task_context, self._setup_locals = task_context, setup_locals
+        self._strict, self._seeds = strict, seeds
+        self._outbox: list[Callable[[], None]] = []
+        self._run: AgentRun | None = None
+
+    @property
+    def started(self) -> bool:
+        """Whether the run was started."""
+        return self.task is not None
+
+    @property
+    def error(self) -> BaseException | None:
+        """What ended the run, if it failed."""
+        return None if self.task is None else self.task.error
+
+    def start(self, payload: Mapping[str, Any]) -> None:
+        """Start the run with a boot payload in wire form; does nothing if it was started."""
+        if self.task is None:
+            self._watch.on_boot = self._flush_outbox
+            name = f"the run of agent {self._platform.agent.id!r}"
+            self.task = OwnedTask(lambda: self._main(payload), name=name, ledger=self._driver.ledger)
+
+    def when_booted(self, action: Callable[[], None]) -> None:
+        """Do something once the run has read the past; at once if it has."""
+        if self._watch.has_booted:
+            action()
+        else:
+            self._outbox.append(action)
+
+    def has_received(self, seq: int) -> bool:
+        """Return whether the run has taken the record of `.in` with this number from the log."""
+        last = None if self._run is None else self._run.in_.last_seq_num
+        return last is not None and last >= seq
+
+    async def end(self, *, wait_timeout: float) -> None:
+        """End the run: by a close record if it waits, else by its signals, at last by cancelling it.
+
+        Args:
+            wait_timeout: real seconds that the cancelled run has; a warning names where it stands after that.
+        """
+        task, watch, driver = self.task, self._watch, self._driver
+        if task is None:
+            return
+        if watch.is_waiting and not watch.ended:
+            payload = {"chatId": self._platform.chat_id, "trigger": "close"}
+            self._platform.send({"kind": "message", "payload": payload})
+            await driver.until_or_give_up(lambda: task.done, BUSY_GRACE)
+        if not task.done and self._run is not None:
+            self._run.env.cancel.abort("close")
+            await driver.until_or_give_up(lambda: task.done, BUSY_GRACE, grace=CLOSE_GRACE)
+        if not task.done:
+            task.cancel()
+            await driver.until_or_give_up(lambda: task.done, wait_timeout)
+        if not task.done:
+            warnings.warn(
+                f"{task.name} does not end although it was cancelled; it stands at {innermost_user_frame(task)}",
+                ResourceWarning,
+                stacklevel=4,
+            )
+
+    async def _main(self, payload: Mapping[str, Any]) -> None:
+        local_values: dict[str, Any] = {}
+        try:
+            await self._platform.open(self._seeds)
+            env = await self._platform.environment(
+                payload,
+                task_context=self._task_context,
+                ledger=self._driver.ledger,
+                local_values=local_values,
+                strict=self._strict,
+                seeds=self._seeds,
+            )
+            self._run = AgentRun(self._platform.agent, env)
+            current_run.set(self._run)
+            if self._setup_locals is not None:
+                outcome = self._setup_locals(LocalValues(local_values))
+                if inspect.isawaitable(outcome):
+                    await outcome
+            await run_agent(self._run)
+        finally:
+            self._watch.run_ended()
+
+    def _flush_outbox(self) -> None:
+        outbox, self._outbox = self._outbox, []
+        for action in outbox:
+            action()

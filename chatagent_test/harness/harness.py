@@ -1,0 +1,579 @@
+"""`ChatAgentHarness`: an agent's real run, with its ends tied off in memory.
+
+The turn loop, the hooks, the stores and the replay are the runtime's own; only the clock, the ids and the client's side
+are the harness's. A driver call returns when its turn has settled, raises when that can never happen, and never hangs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from chatagent.agent import ChatAgent, parse_client_message
+from chatagent.errors import (
+    AgentRunEndedError,
+    HarnessClosedError,
+    HarnessModeError,
+    HarnessStateError,
+    InvalidArgumentError,
+)
+from chatagent.ui import TextUIPart, UIMessage, to_wire
+from chatagent.waiting import Ledger
+from chatagent_test.clock import VirtualClock
+from chatagent_test.harness.driven_run import DrivenRun
+from chatagent_test.harness.driver import Driver
+from chatagent_test.harness.platform import Platform
+from chatagent_test.harness.seeds import Seeds
+from chatagent_test.harness.turn import PendingTurn, Turn, chunks_of, raw_chunks_of
+from chatagent_test.harness.watch import RunWatch, Sent, Streaming
+from chatagent_test.harness.where import describe_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from chatagent.agent import BootReport, HookCall
+    from chatagent.clock import Clock
+    from chatagent.ids import IdGenerator
+    from chatagent.session import Record, Snapshot
+    from chatagent.task import LocalValues
+    from chatagent.ui import Chunk
+
+__all__ = ["ChatAgentHarness", "Mode", "Until"]
+
+Until = Literal["idle", "turn_complete", "sent"]
+"""What a driver waits for: all of the turn done; its turn-complete record written; nothing."""
+
+Mode = Literal["preload", "submit-message", "continuation", "handover-prepare"]
+"""How the run boots."""
+
+
+class ChatAgentHarness:
+    """Drives one agent through a conversation. Made by `mock_chat_agent`; use it as `async with`."""
+
+    def __init__(
+        self,
+        agent: ChatAgent[Any],
+        *,
+        boot_payload: Mapping[str, Any],
+        mode: Mode,
+        client_data: Any,
+        task_context: Mapping[str, Any] | None,
+        setup_locals: Callable[[LocalValues], Any] | None,
+        clock: Clock,
+        auto_advance: bool,
+        ids: IdGenerator | None,
+        wait_timeout: float,
+        strict: bool,
+    ) -> None:
+        self.chat_id: str = boot_payload["chatId"]
+        """The conversation's id."""
+        self.clock = clock
+        """The clock of everything in this harness."""
+        self.wait_timeout = wait_timeout
+        """Real seconds after which a driver gives up."""
+        self._agent, self._mode, self._client_data = agent, mode, client_data
+        self._boot_payload = dict(boot_payload)
+        numbers = itertools.count(1)
+        self._new_id: IdGenerator = ids or (lambda: f"msg-{next(numbers)}")
+        self._watch = RunWatch()
+        self._driver = Driver(
+            Ledger(),
+            self._watch,
+            clock,
+            auto_advance=auto_advance,
+            wait_timeout=wait_timeout,
+            describe=lambda: describe_run(self._watch, self._driver.ledger, clock, self._run.task),
+        )
+        self._platform = Platform(agent, self.chat_id, clock, self._new_id, self._watch)
+        self._seeds = Seeds(
+            agent, reads_past=_reads_past(boot_payload, task_context), strict=strict, new_id=self._new_id
+        )
+        self._run = DrivenRun(
+            self._platform,
+            self._driver,
+            task_context=task_context,
+            setup_locals=setup_locals,
+            strict=strict,
+            seeds=self._seeds,
+        )
+        self._state: Literal["open", "closing", "closed"] = "open"
+        self._error_seen = False
+
+    # --- what a test looks at ---
+
+    @property
+    def turns(self) -> list[Turn]:
+        """Every turn and action so far that has begun to complete, in order."""
+        seen = [turn for turn in self._watch.turns if turn.complete_at is not None]
+        return [Turn(turn, self._watch.records[turn.first_out : turn.settled_at or turn.complete_at]) for turn in seen]
+
+    @property
+    def all_chunks(self) -> list[Chunk]:
+        """Every UI chunk since the harness began, in order."""
+        return chunks_of(self._watch.records)
+
+    @property
+    def all_raw_chunks(self) -> list[dict[str, Any]]:
+        """The same as wire dicts, with control records as `{"type": "trigger:…"}`."""
+        return raw_chunks_of(self._watch.records)
+
+    @property
+    def out_records(self) -> list[Record]:
+        """Every record on `.out` since the harness began, those trimmed meanwhile included; no trim commands."""
+        return list(self._watch.records)
+
+    @property
+    def hooks(self) -> list[HookCall]:
+        """Every hook call so far, in order."""
+        return list(self._watch.hooks)
+
+    @property
+    def boot(self) -> BootReport:
+        """What the run found when it booted."""
+        return self._watch.boot
+
+    @property
+    def run_ended(self) -> bool:
+        """Whether the agent's run is over."""
+        return self._watch.ended
+
+    @property
+    def run_error(self) -> BaseException | None:
+        """What ended the run, if it failed."""
+        return self._run.error
+
+    @property
+    def upgrade_requested(self) -> bool:
+        """Whether the run asked for a newer version of the agent before it asked the model."""
+        return self._watch.upgrade
+
+    def get_snapshot(self) -> Snapshot | None:
+        """Return the last snapshot that the run has saved; `None` before any, and never a seeded one."""
+        return self._platform.saved
+
+    def on_out(self, callback: Callable[[Record], None]) -> Callable[[], None]:
+        """Call back with each record of `.out` as it is written; returns what ends that."""
+        return self._watch.listen(callback)
+
+    # --- seeds ---
+
+    def seed_snapshot(self, snapshot: Snapshot | Mapping[str, Any] | None) -> None:
+        """Let the boot find this snapshot.
+
+        Raises:
+            HarnessStateError: the run has booted, or this boot reads no snapshot.
+        """
+        self._check_not_started("seed")
+        self._seeds.seed_snapshot(snapshot)
+
+    def seed_session_out_tail(self, chunks: Sequence[Chunk | Mapping[str, Any]] | None = None) -> None:
+        """Let the boot find these chunks on `.out`; an answer that is not finished counts as cut off.
+
+        Raises:
+            HarnessStateError: the run has booted, or this boot replays nothing.
+        """
+        self._check_not_started("seed")
+        self._seeds.seed_out_tail(chunks)
+
+    def seed_session_out_partial(
+        self, message: UIMessage | Mapping[str, Any] | None, *, raw: UIMessage | Mapping[str, Any] | None = None
+    ) -> None:
+        """Let the boot find this answer cut off.
+
+        Args:
+            message: the answer as it is after clean-up.
+            raw: the answer as it was streamed; the same by default.
+
+        Raises:
+            HarnessStateError: the run has booted, or this boot replays nothing.
+        """
+        self._check_not_started("seed")
+        self._seeds.seed_partial(message, raw)
+
+    def seed_session_in_tail(self, messages: Sequence[UIMessage | Mapping[str, Any]]) -> None:
+        """Let the boot find these user messages unanswered on `.in`.
+
+        Raises:
+            HarnessStateError: the run has booted, or this boot replays nothing.
+        """
+        self._check_not_started("seed")
+        self._seeds.seed_in_tail(messages)
+
+    # --- drivers ---
+
+    async def start(self) -> None:
+        """Boot the run, and wait until it waits for input, works on a turn, or has ended.
+
+        In mode `submit-message` there is nothing to boot before the first message (G-5); then this does nothing.
+
+        Raises:
+            BaseException: what ended the run while it booted.
+        """
+        self._check_open()
+        if self._mode == "submit-message" and not self._run.started:
+            return
+        self._boot()
+        watch = self._watch
+        await self._driver.until(
+            lambda: watch.is_waiting or bool(watch.turns) or watch.ended, "start: the run has not finished booting"
+        )
+        self._raise_run_error()
+
+    async def send_message(self, message: str | UIMessage | Mapping[str, Any], *, until: Until = "idle") -> Turn:
+        """Send one user message and wait until its turn has settled.
+
+        Args:
+            message: the user's message; a string becomes one text part under a generated id.
+            until: the moment to wait for; `"idle"` is after the turn's last hook and its snapshot.
+
+        Returns:
+            The turn, its chunks in the order in which the client would have seen them.
+
+        Raises:
+            InvalidMessageError: it is no message; nothing was queued.
+            HarnessClosedError: the harness is closed; nothing was queued.
+            AgentRunEndedError: the run is over, so nobody answers; its cause is the run's own error.
+            WaitTimeoutError: not settled within `wait_timeout` real seconds; the turn still runs.
+        """
+        return await self._send(self._submit(message), until, "send_message")
+
+    def begin_message(self, message: str | UIMessage | Mapping[str, Any]) -> PendingTurn:
+        """Send one user message and go on; `await` what is returned to get the turn.
+
+        Args:
+            message: the user's message; a string becomes one text part under a generated id.
+
+        Raises:
+            InvalidMessageError: it is no message; nothing was queued.
+            HarnessClosedError: the harness is closed; nothing was queued.
+            AgentRunEndedError: the run is over, so nobody answers.
+        """
+        sent = Sent()
+        self._post(self._submit(message), sent)
+        return PendingTurn(lambda: self._await_turn(sent, "idle", "begin_message"))
+
+    async def send_regenerate(self, *, until: Until = "idle") -> Turn:
+        """Ask for the last answer once more; raises what `send_message` raises."""
+        return await self._send(self._payload("regenerate-message"), until, "send_regenerate")
+
+    async def send_action(self, action: Any, *, until: Until = "idle") -> Turn:
+        """Send an action, any JSON value; raises what `send_message` raises.
+
+        Returns:
+            What was written for it; an action is no turn, so `hooks` holds only what it called.
+        """
+        return await self._send({**self._payload("action"), "action": action}, until, "send_action")
+
+    async def send_handover(
+        self,
+        *,
+        partial_assistant_message: Sequence[Mapping[str, Any]],
+        is_final: bool = False,
+        message_id: str | None = None,
+        until: Until = "idle",
+    ) -> Turn:
+        """Hand a first step over to the waiting run, and wait until its turn has settled.
+
+        Args:
+            partial_assistant_message: the step, as model messages in wire form.
+            is_final: whether it is the whole answer.
+            message_id: the id of the answer's message.
+            until: the moment to wait for.
+
+        Raises:
+            HarnessModeError: the harness is not in mode `handover-prepare`; nothing was queued.
+        """
+        self._check_mode("send_handover")
+        data: dict[str, Any] = {
+            "kind": "handover",
+            "partialAssistantMessage": list(partial_assistant_message),
+            "isFinal": is_final,
+        }
+        if message_id is not None:
+            data["messageId"] = message_id
+        self._check_sendable()
+        sent = Sent()
+        self._put(data, sent)
+        return await self._await_turn(sent, until, "send_handover")
+
+    async def send_handover_skip(self) -> None:
+        """Tell the waiting run that the head start gave up, and wait until it has ended.
+
+        Raises:
+            HarnessModeError: the harness is not in mode `handover-prepare`; nothing was queued.
+        """
+        self._check_mode("send_handover_skip")
+        self._check_sendable()
+        self._put({"kind": "handover-skip"}, Sent())
+        await self.wait_ended()
+
+    async def send_head_start(self, *, messages: Sequence[UIMessage | Mapping[str, Any]]) -> None:
+        """Boot the run in mode `handover-prepare` with this history; `send_handover` follows.
+
+        Raises:
+            HarnessModeError: the run has started; the history of a head start is given at the boot.
+        """
+        self._check_open()
+        if self._run.started:
+            raise HarnessModeError(
+                "send_head_start: the run has started; a head start boots it, so call this first, "
+                "or make the harness with mode='handover-prepare' and head_start_messages=[…]"
+            )
+        self._mode = "handover-prepare"
+        history = [to_wire(message) for message in messages]
+        self._boot_payload |= {"trigger": "handover-prepare", "headStartMessages": history}
+        await self.start()
+
+    async def send_stop(self, message: str | None = None) -> None:
+        """Ask to stop the turn that is on, and return once the run has heard it; the turn ends by itself.
+
+        Args:
+            message: the reason that the run's signals show; `stopped` without one.
+        """
+        self._check_open()
+        self._check_running()
+        data: dict[str, Any] = {"kind": "stop"} if message is None else {"kind": "stop", "message": message}
+        sent = Sent()
+        self._put(data, sent)
+        await self._driver.until(
+            lambda: self._watch.ended or (sent.seq is not None and self._run.has_received(sent.seq)),
+            "send_stop: the run has not heard it",
+            move_time=False,
+        )
+
+    async def wait_for(self, predicate: Callable[[ChatAgentHarness], object]) -> None:
+        """Wait until something holds of this harness.
+
+        Args:
+            predicate: called with the harness whenever there is news of the run; must not wait.
+
+        Raises:
+            AgentRunEndedError: the run is over and it does not hold.
+            WaitTimeoutError: it did not come to hold within `wait_timeout` real seconds.
+        """
+        self._begin_waiting()
+        await self._driver.until(lambda: bool(predicate(self)) or self._watch.ended, "wait_for: the predicate is false")
+        if not predicate(self):
+            self._raise_ended("wait_for")
+
+    async def wait_streaming(self, text: str | None = None) -> None:
+        """Wait until the turn that is on has streamed something.
+
+        Args:
+            text: what the text of the turn must contain; without it any chunk will do.
+
+        Raises:
+            AgentRunEndedError: the run is over and nothing of the kind was streamed.
+            WaitTimeoutError: nothing of the kind within `wait_timeout` real seconds.
+        """
+        self._begin_waiting()
+        streaming = Streaming(self._watch, text)
+        unsubscribe = self._watch.listen(streaming.see)
+        try:
+            await self._driver.until(
+                lambda: streaming.seen or self._watch.ended, f"wait_streaming: nothing streamed that contains {text!r}"
+            )
+        finally:
+            unsubscribe()
+        if not streaming.seen:
+            self._raise_ended("wait_streaming")
+
+    async def wait_idle(self) -> None:
+        """Wait until no turn is on: the run waits for input, or has ended.
+
+        Raises:
+            BaseException: what ended the run, if it failed and no driver has told yet.
+        """
+        self._begin_waiting()
+        watch = self._watch
+        lazy = self._mode == "submit-message"
+        await self._driver.until(
+            lambda: (lazy and not self._run.started) or watch.is_waiting or watch.ended, "wait_idle: a turn is on"
+        )
+        self._raise_run_error()
+
+    async def wait_ended(self) -> None:
+        """Wait until the run is over.
+
+        Raises:
+            BaseException: what ended the run, if it failed and no driver has told yet.
+        """
+        self._begin_waiting()
+        await self._driver.until(lambda: self._watch.ended, "wait_ended: the run goes on")
+        self._raise_run_error()
+
+    async def settle(self) -> None:
+        """Wait until nothing of the run can go on by itself; it waits for input, a gate, a hold or a timer.
+
+        Unlike the other drivers this does not move virtual time.
+        """
+        self._begin_waiting()
+        await self._driver.settle()
+
+    async def advance(self, seconds: float) -> None:
+        """Move virtual time on, from deadline to deadline, letting the run work in between.
+
+        Args:
+            seconds: how far to move; 0 or more.
+
+        Raises:
+            HarnessStateError: the harness has a real clock.
+            InvalidArgumentError: `seconds` is negative.
+        """
+        if not isinstance(self.clock, VirtualClock):
+            raise HarnessStateError("advance: this harness has a clock that cannot be moved; use clock='virtual'")
+        if seconds < 0:
+            raise InvalidArgumentError(argument="seconds", value=seconds, problem="time does not go backwards")
+        self._begin_waiting()
+        await self._driver.advance(seconds)
+        self._raise_run_error()
+
+    async def close(self, *, raise_errors: bool = False) -> None:
+        """End the run and wait for its end. May be called twice, and after the run has ended.
+
+        A run that waits takes the close record and returns. One that works sees its signals aborted with reason `close`
+        and may finish what it does; after 5 seconds on its clock it is cancelled.
+
+        Args:
+            raise_errors: raise what ended the run, if no driver has raised it.
+        """
+        if self._state == "open":
+            self._state = "closing"
+            try:
+                await self._run.end(wait_timeout=self.wait_timeout)
+            finally:
+                self._state = "closed"
+                await self._platform.close()
+                self._watch.stir()
+        elif self._run.task is not None:
+            await self._run.task.join()
+        if raise_errors:
+            self._raise_run_error()
+
+    async def __aenter__(self) -> Self:
+        """Begin the run; its boot goes on while the block begins."""
+        self._begin_waiting()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the harness; a failure that no driver saw is raised, unless the block itself raised."""
+        await self.close(raise_errors=exc is None)
+
+    # --- sending ---
+
+    def _submit(self, message: str | UIMessage | Mapping[str, Any]) -> dict[str, Any]:
+        self._check_sendable()
+        return {**self._payload("submit-message"), "message": self._client_message(message)}
+
+    def _client_message(self, message: str | UIMessage | Mapping[str, Any]) -> UIMessage:
+        if isinstance(message, str):
+            return UIMessage(id=self._new_id(), role="user", parts=[TextUIPart(text=message)])
+        if isinstance(message, list | tuple):
+            raise TypeError("a send takes one message; send several one after the other")
+        allow_system = self._agent.options.allow_client_system_messages
+        return parse_client_message(message, new_id=self._new_id, allow_system=allow_system)
+
+    def _payload(self, trigger: str) -> dict[str, Any]:
+        payload: dict[str, Any] = {"chatId": self.chat_id, "trigger": trigger}
+        return payload if self._client_data is None else {**payload, "metadata": self._client_data}
+
+    async def _send(self, payload: dict[str, Any], until: Until, name: str) -> Turn:
+        if until not in get_args(Until):
+            raise InvalidArgumentError(argument="until", value=until, problem=f"one of {', '.join(get_args(Until))}")
+        sent = Sent()
+        self._post(payload, sent)
+        return await self._await_turn(sent, until, name)
+
+    def _post(self, payload: dict[str, Any], sent: Sent) -> None:
+        """Put a payload on its way: as the boot payload's message, or as a record once the run has read the past."""
+        self._check_sendable()
+        if not self._run.started and self._mode == "submit-message":
+            message = payload.get("message")
+            if not isinstance(message, UIMessage):
+                raise HarnessModeError(
+                    "in mode submit-message the run boots with its first message; send that before anything else"
+                )
+            sent.put(None, self._watch)
+            self._run.start({**self._boot_payload, "message": to_wire(message)})
+            return
+        self._boot()
+        if isinstance(payload.get("message"), UIMessage):
+            payload = {**payload, "message": to_wire(payload["message"])}
+        data = {"kind": "message", "payload": payload}
+        self._put(data, sent)
+
+    def _put(self, data: Mapping[str, Any], sent: Sent) -> None:
+        """Put a record on `.in`, as soon as the run has read the past."""
+        self._boot()
+        self._run.when_booted(lambda: sent.put(self._platform.send(data), self._watch))
+
+    async def _await_turn(self, sent: Sent, until: Until, name: str) -> Turn:
+        watch = self._watch
+        if until == "sent":
+            await self._driver.until(lambda: sent.was_put or watch.ended, f"{name}: the run has not booted")
+            return Turn(None, ())
+        settled = until == "idle"
+        await self._driver.until(
+            lambda: sent.is_answered(watch, settled=settled) or watch.ended, f"{name}: the turn goes on"
+        )
+        if not sent.is_answered(watch, settled=settled):
+            self._raise_ended(name)
+        seen = sent.turn_in(watch)
+        assert seen is not None
+        end = seen.settled_at if settled else seen.complete_at
+        return Turn(seen, watch.records[sent.window_start(watch, seen) : end])
+
+    # --- checks ---
+
+    def _boot(self) -> None:
+        if self._mode != "submit-message":
+            self._run.start(self._boot_payload)
+
+    def _check_mode(self, name: str) -> None:
+        if self._mode != "handover-prepare":
+            raise HarnessModeError(f"{name}: the run was booted in mode {self._mode!r}; use mode='handover-prepare'")
+
+    def _begin_waiting(self) -> None:
+        self._check_open()
+        self._boot()
+
+    def _check_not_started(self, what: str) -> None:
+        if self._run.started:
+            raise HarnessStateError(f"{what}: the run has booted; {what} before the first driver call")
+
+    def _check_open(self) -> None:
+        if self._state != "open":
+            raise HarnessClosedError("the harness is closed; make a new one")
+
+    def _check_sendable(self) -> None:
+        self._check_open()
+        self._check_running()
+
+    def _check_running(self) -> None:
+        if self._watch.ended:
+            self._raise_ended("send")
+
+    def _raise_run_error(self) -> None:
+        error = self.run_error
+        if error is not None and not self._error_seen:
+            self._error_seen = True
+            raise error
+
+    def _raise_ended(self, name: str) -> None:
+        self._raise_run_error()
+        if self._state != "open":
+            raise HarnessClosedError(f"{name}: the harness was closed before it was answered")
+        raise AgentRunEndedError(
+            f"{name}: the run of agent {self._agent.id!r} has ended, nobody is left to answer"
+        ) from self.run_error
+
+
+def _reads_past(boot_payload: Mapping[str, Any], task_context: Mapping[str, Any] | None) -> bool:
+    """Return whether a boot reads the past: it continues a run, or is a retry (C-53)."""
+    sections = task_context or {}
+    sections = sections.get("ctx", sections)
+    return boot_payload.get("continuation") is True or sections.get("attempt", {}).get("number", 1) > 1

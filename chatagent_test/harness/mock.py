@@ -1,0 +1,112 @@
+"""`mock_chat_agent`: makes a harness out of an agent and some options."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from chatagent.agent import ChatAgent
+from chatagent.clock import Clock, SystemClock
+from chatagent.errors import AgentNotRegisteredError, InvalidArgumentError
+from chatagent.ui import UIMessage, to_wire
+from chatagent_test.clock import VirtualClock
+from chatagent_test.harness.harness import ChatAgentHarness, Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from chatagent.ids import IdGenerator
+    from chatagent.session import Snapshot
+    from chatagent.task import LocalValues
+
+__all__ = ["mock_chat_agent"]
+
+
+def mock_chat_agent(
+    agent: ChatAgent[Any],
+    *,
+    chat_id: str = "test-chat",
+    client_data: Any = None,
+    task_context: Mapping[str, Any] | None = None,
+    preload: bool = True,
+    mode: Mode | None = None,
+    continuation: bool = False,
+    previous_run_id: str | None = None,
+    head_start_messages: Sequence[UIMessage | Mapping[str, Any]] | None = None,
+    snapshot: Snapshot | Mapping[str, Any] | None = None,
+    setup_locals: Callable[[LocalValues], Any] | None = None,
+    clock: Literal["virtual", "real"] | Clock = "virtual",
+    auto_advance: bool = True,
+    ids: IdGenerator | None = None,
+    wait_timeout: float = 10.0,
+    strict: bool = True,
+) -> ChatAgentHarness:
+    """Make a harness that drives an agent's real run in memory, without network and without waiting.
+
+    Nothing runs before the first driver call or the entry of `async with`.
+
+    Args:
+        agent: the agent itself.
+        chat_id: the conversation's id; two harnesses may share one and stay apart.
+        client_data: what every payload carries as client data.
+        task_context: overrides of the run context, by section, such as `{"attempt": {"number": 2}}`.
+        preload: start the run ahead of the first message; `False` is mode `submit-message`.
+        mode: how the run boots; wins over `preload` and `continuation`.
+        continuation: the run continues an earlier one.
+        previous_run_id: the id of that one.
+        head_start_messages: the history that a head start brings; only in mode `handover-prepare`.
+        snapshot: what the boot finds stored; only a continuation or a retry looks.
+        setup_locals: called with the run's locals before the run starts; sync or async.
+        clock: `"virtual"`, `"real"`, or a clock of your own.
+        auto_advance: whether waiting for a turn lets sleeping models and tools wake; `False` leaves time to `advance`.
+        ids: makes ids; by default `msg-1`, `msg-2`, …
+        wait_timeout: real seconds after which a driver call gives up.
+        strict: `False` makes seeds that nothing reads a warning, and restores what the reference does after a failing
+            `on_turn_complete`.
+
+    Raises:
+        AgentNotRegisteredError: `agent` is no agent.
+        InvalidArgumentError: an option with a value that it cannot have.
+        HarnessStateError: a snapshot that this boot would not read.
+    """
+    if not isinstance(agent, ChatAgent):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise AgentNotRegisteredError(agent)
+    mode = mode or ("continuation" if continuation else "preload" if preload else "submit-message")
+    if mode not in get_args(Mode):
+        raise InvalidArgumentError(argument="mode", value=mode, problem=f"one of {', '.join(get_args(Mode))}")
+    payload: dict[str, Any] = {"chatId": chat_id}
+    if mode != "continuation":
+        payload["trigger"] = mode
+    if client_data is not None:
+        payload["metadata"] = client_data
+    if continuation or mode == "continuation":
+        payload["continuation"] = True
+    if previous_run_id is not None:
+        payload["previousRunId"] = previous_run_id
+    if head_start_messages is not None:
+        payload["headStartMessages"] = [to_wire(message) for message in head_start_messages]
+    harness = ChatAgentHarness(
+        agent,
+        boot_payload=payload,
+        mode="continuation" if continuation and mode == "submit-message" else mode,
+        client_data=client_data,
+        task_context=task_context,
+        setup_locals=setup_locals,
+        clock=_make_clock(clock),
+        auto_advance=auto_advance,
+        ids=ids,
+        wait_timeout=wait_timeout,
+        strict=strict,
+    )
+    if snapshot is not None:
+        harness.seed_snapshot(snapshot)
+    return harness
+
+
+def _make_clock(clock: Literal["virtual", "real"] | Clock) -> Clock:
+    if clock == "virtual":
+        return VirtualClock()
+    if clock == "real":
+        return SystemClock()
+    if not isinstance(clock, Clock):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise InvalidArgumentError(argument="clock", value=clock, problem="'virtual', 'real', or a clock of your own")
+    return clock

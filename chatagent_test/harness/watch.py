@@ -1,0 +1,222 @@
+"""What the harness sees of a run: hook calls, turns, records, and news for whoever waits.
+
+A `RunObserver` and an observer of the store in one. It decides nothing; drivers look at it and wait for its news.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import anyio
+
+from chatagent.agent import BootReport, HookCall, NullObserver, TurnReport
+from chatagent.ui import TextDelta
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chatagent.session import Record
+
+__all__ = ["RunWatch", "SeenTurn", "Sent", "Streaming"]
+
+
+@dataclass(slots=True)
+class SeenTurn:
+    """One turn or action, as far as it has come."""
+
+    in_seq: int | None
+    """Number of the `.in` record that it answers; `None` for the boot payload's."""
+    first_out: int
+    """Position on `.out` (among all records so far) at which it began."""
+    report: TurnReport | None = None
+    """From its turn-complete on; brought up to date when it has settled."""
+    complete_at: int | None = None
+    """Position on `.out` behind its turn-complete record."""
+    settled_at: int | None = None
+    """Position on `.out` at which it had settled."""
+    hooks: list[HookCall] = field(default_factory=list[HookCall])
+    left: bool = False
+    """Whether the run has gone on from it: waits, works on another, or has ended."""
+
+
+class RunWatch(NullObserver):
+    """Sees the runs of one harness."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        """Everything on `.out` since the harness began, trim commands left out."""
+        self.hooks: list[HookCall] = []
+        self.turns: list[SeenTurn] = []
+        self.boot = BootReport()
+        self.has_booted = False
+        self.is_waiting = False
+        self.is_suspended = False
+        self.upgrade = False
+        self.ended = False
+        self.on_boot: Callable[[], None] | None = None
+        self._listeners: list[Callable[[Record], None]] = []
+        self._news: anyio.Event | None = None
+
+    def news(self) -> anyio.Event:
+        """Return an event that is set at the next thing that happens."""
+        if self._news is None:
+            self._news = anyio.Event()
+        return self._news
+
+    def stir(self) -> None:
+        """Let whoever waits for news look again."""
+        if self._news is not None:
+            news, self._news = self._news, None
+            news.set()
+
+    def listen(self, callback: Callable[[Record], None]) -> Callable[[], None]:
+        """Call back with each record of `.out` as it is written; returns what ends that."""
+        self._listeners.append(callback)
+        return lambda: self._listeners.remove(callback) if callback in self._listeners else None
+
+    def add_records(self, records: tuple[Record, ...]) -> None:
+        """Take records that were appended to `.out`."""
+        for record in records:
+            if record.headers and record.headers[0][0] == "":
+                continue
+            self.records.append(record)
+            for callback in tuple(self._listeners):
+                callback(record)
+        if self._news is not None:
+            self.stir()
+
+    def booted(self, report: BootReport) -> None:
+        """See `RunObserver.booted`."""
+        self.boot = report
+        self.has_booted = True
+        if self.on_boot is not None:
+            on_boot, self.on_boot = self.on_boot, None
+            on_boot()
+        self.stir()
+
+    def hook_started(self, call: HookCall) -> None:
+        """See `RunObserver.hook_started`."""
+        self.hooks.append(call)
+        if call.turn is not None and self.turns:
+            self.turns[-1].hooks.append(call)
+        self.stir()
+
+    def hook_ended(self, call: HookCall) -> None:
+        """See `RunObserver.hook_ended`."""
+        self.stir()
+
+    def turn_started(self, turn: int, in_seq: int | None) -> None:
+        """See `RunObserver.turn_started`."""
+        self._leave_turn()
+        self.turns.append(SeenTurn(in_seq, len(self.records)))
+        self.stir()
+
+    def turn_completed(self, report: TurnReport) -> None:
+        """See `RunObserver.turn_completed`."""
+        turn = self.turns[-1]
+        turn.report, turn.complete_at = report, len(self.records)
+        self.stir()
+
+    def turn_settled(self, report: TurnReport) -> None:
+        """See `RunObserver.turn_settled`."""
+        turn = self.turns[-1]
+        turn.report, turn.settled_at = report, len(self.records)
+
+    def waiting(self, *, suspended: bool) -> None:
+        """See `RunObserver.waiting`."""
+        self._leave_turn()
+        self.is_waiting, self.is_suspended = True, suspended
+        self.stir()
+
+    def upgrade_requested(self) -> None:
+        """See `RunObserver.upgrade_requested`."""
+        self.upgrade = True
+
+    def run_begins(self) -> None:
+        """Take it that another run begins on the session."""
+        self.has_booted = self.is_waiting = self.is_suspended = self.ended = False
+
+    def run_ended(self) -> None:
+        """Take it that the run is over."""
+        self._leave_turn()
+        self.ended = True
+        self.stir()
+
+    def _leave_turn(self) -> None:
+        self.is_waiting = self.is_suspended = False
+        if self.turns:
+            turn = self.turns[-1]
+            turn.left = True
+            if turn.settled_at is None and turn.report is not None:
+                turn.settled_at = len(self.records)
+
+
+class Sent:
+    """A record that was sent, or is about to be, and the turn that answers it."""
+
+    __slots__ = ("_position", "_turn", "_turns_before", "seq", "was_put")
+
+    def __init__(self) -> None:
+        self.was_put = False
+        self.seq: int | None = None
+        """Its number; `None` for the message of the boot payload."""
+        self._position = 0
+        self._turns_before = 0
+        self._turn: SeenTurn | None = None
+
+    def put(self, seq: int | None, watch: RunWatch) -> None:
+        """Take it that the record is on its channel under this number."""
+        self.was_put, self.seq = True, seq
+        self._position, self._turns_before = len(watch.records), len(watch.turns)
+
+    def turn_in(self, watch: RunWatch) -> SeenTurn | None:
+        """Return the turn that answers the record, once it has begun."""
+        if self._turn is None and self.was_put:
+            later = watch.turns[self._turns_before :]
+            self._turn = next((turn for turn in later if turn.in_seq == self.seq), None)
+        return self._turn
+
+    def is_answered(self, watch: RunWatch, *, settled: bool) -> bool:
+        """Return whether that turn is complete, or has settled too."""
+        turn = self.turn_in(watch)
+        if turn is None:
+            return False
+        return turn.settled_at is not None and turn.left if settled else turn.complete_at is not None
+
+    def window_start(self, watch: RunWatch, turn: SeenTurn) -> int:
+        """Return where the turn's chunks begin: at the send, or with the turn if another one was still on then."""
+        position = watch.turns.index(turn)
+        before = watch.turns[position - 1] if position else None
+        overlapped = before is not None and (before.settled_at is None or before.settled_at > self._position)
+        return turn.first_out if overlapped else self._position
+
+
+class Streaming:
+    """Looks for text in what the turn that is on has streamed.
+
+    Args:
+        watch: sees the run.
+        text: what the turn's text must contain; without it any chunk will do.
+    """
+
+    __slots__ = ("_pieces", "_text", "seen")
+
+    def __init__(self, watch: RunWatch, text: str | None) -> None:
+        self._text = text
+        self._pieces: list[str] = []
+        self.seen = False
+        turn = watch.turns[-1] if watch.turns else None
+        if turn is not None and not turn.left:
+            for record in watch.records[turn.first_out :]:
+                self.see(record)
+
+    def see(self, record: Record) -> None:
+        """Take one record."""
+        if self.seen or record.data is None:
+            return
+        if self._text is None:
+            self.seen = True
+        elif isinstance(record.data, TextDelta):
+            self._pieces.append(record.data.delta)
+            self.seen = self._text in "".join(self._pieces)

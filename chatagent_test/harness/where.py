@@ -1,0 +1,87 @@
+"""Saying where a run stands, for the errors of waits that came to nothing."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+import chatagent
+from chatagent_test.clock import VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from chatagent.clock import Clock
+    from chatagent.tasks import OwnedTask
+    from chatagent.waiting import Ledger
+    from chatagent_test.harness.watch import RunWatch
+
+__all__ = ["describe_run", "innermost_user_frame"]
+
+_OURS = tuple(os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep for module in (chatagent, anyio))
+_LIMIT = 12
+
+
+def describe_run(watch: RunWatch, ledger: Ledger, clock: Clock, task: OwnedTask | None) -> str:
+    """Return, in lines: the hook calls and the chunks so far, who waits for what, and where the agent's task stands."""
+    return "\n".join(
+        (
+            f"hooks so far: {_hooks(watch)}",
+            f"chunks of the last turn: {_chunks(watch)}",
+            f"waiting: {_waiting(ledger)}",
+            f"pending timers: {_timers(clock)}",
+            f"the agent's task stands at {innermost_user_frame(task)}",
+        )
+    )
+
+
+def innermost_user_frame(task: OwnedTask | None) -> str:
+    """Return file and line of the innermost frame of user code in a task."""
+    frames = [] if task is None or task.done else list(_frames(task.native_task))
+    for frame in reversed(frames):
+        if not frame.f_code.co_filename.startswith(_OURS):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+    return "no line of user code"
+
+
+def _frames(native: Any) -> Iterator[FrameType]:
+    """Yield the frames of a task's coroutine, outermost first."""
+    coroutine = native.get_coro() if hasattr(native, "get_coro") else getattr(native, "coro", None)
+    while coroutine is not None:
+        for frame_name, next_name in (("cr_frame", "cr_await"), ("ag_frame", "ag_await"), ("gi_frame", "gi_yieldfrom")):
+            frame = getattr(coroutine, frame_name, None)
+            if frame is not None:
+                yield frame
+                coroutine = getattr(coroutine, next_name)
+                break
+        else:
+            return
+
+
+def _hooks(watch: RunWatch) -> str:
+    calls = [f"{call.name} ({call.outcome or 'at work'})" for call in watch.hooks[-_LIMIT:]]
+    return ", ".join(calls) or "none"
+
+
+def _chunks(watch: RunWatch) -> str:
+    start = watch.turns[-1].first_out if watch.turns else 0
+    types = [getattr(record.data, "type", "a control record") for record in watch.records[start:]]
+    shown = ", ".join(types[-_LIMIT:])
+    return f"… {shown}" if len(types) > _LIMIT else shown or "none"
+
+
+def _waiting(ledger: Ledger) -> str:
+    labels = [waiter.label or "something" for waiter in ledger.parked]
+    busy = ledger.alive - len(labels)
+    if busy:
+        labels.append(f"{busy} task(s) at work, or waiting on something of their own")
+    return "; ".join(labels) or "nothing, no task is alive"
+
+
+def _timers(clock: Clock) -> str:
+    if not isinstance(clock, VirtualClock):
+        return "on the system's clock"
+    return ", ".join(f"a {kind} in {seconds:g} s" for seconds, kind in clock.pending[:_LIMIT]) or "none"

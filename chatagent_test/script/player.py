@@ -1,0 +1,186 @@
+"""Plays rendered scripts: the stream that a model double gives, and the places where it stops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from chatagent.current import current_clock
+from chatagent.errors import InvalidArgumentError
+from chatagent.timers import wait_until
+from chatagent.waiting import Gate, Waiter
+from chatagent_test.script.steps import BreaksStep, HangStep, HoldStep, PauseStep, WaitStep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from chatagent.model import ModelStreamPart
+    from chatagent.signals import AbortSignal
+    from chatagent_test.script.render import Action
+
+__all__ = ["Hold", "Holds", "ScriptStream"]
+
+
+@dataclass(slots=True)
+class Hold:
+    """One named place: who stands there, and who waits for somebody to come."""
+
+    name: str
+    waiting: list[Waiter] = field(default_factory=list[Waiter])
+    _arrivals: int = 0
+    _seen: int = 0
+    _permits: int = 0
+    _arrived: Gate | None = None
+
+    def arrive(self) -> Waiter:
+        """Return what whoever comes here waits on; it is woken already if the place was released in advance."""
+        waiter = Waiter(f"script.hold({self.name!r}), until release({self.name!r})", stops_time=True)
+        self._arrivals += 1
+        if self._permits:
+            self._permits -= 1
+            waiter.wake()
+        else:
+            self.waiting.append(waiter)
+        gate, self._arrived = self._arrived, None
+        if gate is not None:
+            gate.open()
+        return waiter
+
+    def leave(self, waiter: Waiter) -> None:
+        """Forget somebody who goes on, for whatever reason."""
+        if waiter in self.waiting:
+            self.waiting.remove(waiter)
+
+    def release(self) -> None:
+        """Let everybody go on who stands here; if nobody does, the next one will not stop."""
+        if not self.waiting:
+            self._permits += 1
+        waiting, self.waiting = self.waiting, []
+        for waiter in waiting:
+            waiter.wake()
+
+    async def reached(self) -> None:
+        """Return when somebody stands here, or has come by since the last call."""
+        if not self.waiting and self._arrivals == self._seen:
+            self._arrived = self._arrived or Gate(f"a model that reaches script.hold({self.name!r})")
+            await self._arrived.wait()
+        self._seen = self._arrivals
+
+
+class Holds:
+    """The holds of one model, by name.
+
+    Args:
+        names: the names that its scripts have; `None` if nobody can know them.
+    """
+
+    __slots__ = ("_holds", "_names")
+
+    def __init__(self, names: frozenset[str] | None) -> None:
+        self._names = names
+        self._holds: dict[str, Hold] = {}
+
+    def named(self, name: str) -> Hold:
+        """Return the hold of a name.
+
+        Raises:
+            InvalidArgumentError: no script has one of that name.
+        """
+        if self._names is not None and name not in self._names:
+            known = ", ".join(sorted(self._names)) or "none"
+            raise InvalidArgumentError(
+                argument="name", value=name, problem=f"no script of this model has a hold of that name; it has {known}"
+            )
+        return self._holds.setdefault(name, Hold(name))
+
+    @property
+    def occupied(self) -> list[str]:
+        """The names of the holds at which somebody stands."""
+        return [name for name, hold in self._holds.items() if hold.waiting]
+
+
+class ScriptStream:
+    """A stream of parts that waits and fails where its script says so.
+
+    Args:
+        actions: what it does, in order.
+        holds: the places where it may stop.
+        signal: ends every wait when it is aborted.
+    """
+
+    __slots__ = ("_actions", "_holds", "_next", "_signal")
+
+    def __init__(self, actions: Sequence[Action], holds: Holds, signal: AbortSignal | None) -> None:
+        self._actions = actions
+        self._holds = holds
+        self._signal = signal
+        self._next = 0
+
+    def __aiter__(self) -> ScriptStream:
+        return self
+
+    async def __anext__(self) -> ModelStreamPart:
+        while self._next < len(self._actions):
+            action = self._actions[self._next]
+            self._next += 1
+            if isinstance(action, BreaksStep):
+                self._next = len(self._actions)
+                raise action.exception
+            if isinstance(action, PauseStep | HoldStep | HangStep):
+                await self._wait(action)
+            else:
+                return action
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """End the stream; nothing more comes."""
+        self._next = len(self._actions)
+
+    async def wait_all(self, waits: Iterable[WaitStep]) -> None:
+        """Wait where the call itself waits, before it gives a stream."""
+        for wait in waits:
+            await self._wait(wait)
+
+    async def _wait(self, step: WaitStep) -> None:
+        """Wait at a step.
+
+        Raises:
+            AbortError: the call was aborted; nothing more comes from the stream.
+        """
+        try:
+            match step:
+                case PauseStep():
+                    await self._pause(step.seconds)
+                case HoldStep():
+                    await self._hold(self._holds.named(step.name))
+                case HangStep():
+                    await self._until_woken(Waiter("script.hang()"))
+        except BaseException:
+            self._next = len(self._actions)
+            raise
+
+    async def _hold(self, hold: Hold) -> None:
+        waiter = hold.arrive()
+        try:
+            await self._until_woken(waiter)
+        finally:
+            hold.leave(waiter)
+
+    async def _pause(self, seconds: float) -> None:
+        clock = current_clock()
+        if self._signal is None or seconds == 0:
+            await clock.sleep(seconds)
+        else:
+            await self._until_woken(Waiter(f"script.pause({seconds:g})"), at=clock.now() + seconds)
+
+    async def _until_woken(self, waiter: Waiter, *, at: float | None = None) -> None:
+        signal = self._signal
+        if signal is None:
+            await waiter.wait()
+            return
+        unsubscribe = signal.add_callback(waiter.wake)
+        try:
+            await wait_until(waiter, current_clock(), at, kind="sleep")
+        finally:
+            unsubscribe()
+        signal.raise_if_aborted()
