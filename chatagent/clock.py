@@ -75,7 +75,9 @@ def to_seconds(duration: Duration, *, argument: str = "duration") -> float:
             raise InvalidArgumentError(
                 argument=argument, value=duration, problem='a duration reads like "1h30m", with units w, d, h, hr, m, s'
             )
-        return sum(float(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(text))
-    if not 0 <= duration < float("inf"):
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(text))
+    else:
+        seconds = duration
+    if not 0 <= seconds < float("inf"):
         raise InvalidArgumentError(argument=argument, value=duration, problem="a duration is 0 seconds or more")
-    return float(duration)
+    return float(seconds)

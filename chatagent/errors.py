@@ -16,12 +16,15 @@ ChatAgentError
 ├── MessageValidationError          stored messages that break their format (ValueError)
 ├── InvalidArgumentError            an argument out of its range (ValueError)
 ├── LocalNotFoundError              a local that the run does not have (LookupError)
+├── MissingExtraError               an optional dependency that is not installed (ImportError)
 ├── ModelError                      what goes wrong around a model call
 │   ├── APICallError                the provider answered with an error, or not at all
 │   ├── StreamProviderError         the provider reported an error inside its stream
 │   ├── RetryError                  every try of a model call failed
 │   ├── InvalidPromptError          a prompt that no model may be sent (ValueError)
 │   ├── MissingToolResultsError     a prompt with unanswered tool calls (ValueError)
+│   ├── MissingAPIKeyError          no key in the environment to ask a provider with (LookupError)
+│   ├── ModelNameError              a string that names no model (ValueError)
 │   ├── NoOutputGeneratedError      the model said nothing
 │   ├── UnknownStreamPartError      a model streamed a part of a type nobody knows (ValueError)
 │   ├── InvalidStreamPartError      a model streamed a part with a field missing or wrong (ValueError)
@@ -93,8 +96,11 @@ __all__ = [
     "LocalNotFoundError",
     "MessageConversionError",
     "MessageValidationError",
+    "MissingAPIKeyError",
+    "MissingExtraError",
     "MissingToolResultsError",
     "ModelError",
+    "ModelNameError",
     "NoOutputGeneratedError",
     "NoSuchToolError",
     "OutOfMemoryError",
@@ -223,11 +229,29 @@ class MessageConversionError(ChatAgentError, ValueError):
 
 
 class MessageValidationError(ChatAgentError, ValueError):
-    """Messages that break their format; `field` is the path of the first thing that is wrong."""
+    """Messages that break their format, or a schema that they were checked by; none of them was changed.
 
-    def __init__(self, *, field: str, value: object, problem: str) -> None:
-        super().__init__(f"`{field}` is {_short(value)}: {problem}")
+    Args:
+        field: path of the first thing that is wrong, such as `messages[0].parts[1].input`.
+        value: what stood there.
+        problem: what is wrong with it, with the way out.
+        entity_name: the tool or the kind of data that it belongs to; `None` if neither.
+        entity_id: the id of the call, the data part or the message that failed a schema; `None` if it was no schema.
+    """
+
+    def __init__(
+        self,
+        *,
+        field: str,
+        value: object,
+        problem: str,
+        entity_name: str | None = None,
+        entity_id: str | None = None,
+    ) -> None:
+        whose = ", ".join(repr(each) for each in (entity_name, entity_id) if each is not None)
+        super().__init__(f"`{field}`{f' ({whose})' if whose else ''} is {_short(value)}: {problem}")
         self.field, self.value, self.problem = field, value, problem
+        self.entity_name, self.entity_id = entity_name, entity_id
 
 
 class InvalidArgumentError(ChatAgentError, ValueError):
@@ -247,6 +271,19 @@ class LocalNotFoundError(ChatAgentError, LookupError):
             "before it is read"
         )
         self.local_id = local_id
+
+
+class MissingExtraError(ChatAgentError, ImportError):
+    """An optional dependency is not installed.
+
+    Args:
+        package: what could not be imported.
+        extra: the extra of this package that brings it.
+    """
+
+    def __init__(self, *, package: str, extra: str) -> None:
+        super().__init__(f'the package `{package}` is not installed: pip install "chatagent[{extra}]"')
+        self.package, self.extra = package, extra
 
 
 class ModelError(ChatAgentError):
@@ -340,6 +377,32 @@ class MissingToolResultsError(ModelError, ValueError):
             "or convert with `ignore_incomplete_tool_calls=True`"
         )
         self.tool_call_ids = list(tool_call_ids)
+
+
+class MissingAPIKeyError(ModelError, LookupError):
+    """A provider's client had to be made from the environment, and there is no key in it.
+
+    Args:
+        provider: the provider's name.
+        variable: the environment variable that is not set.
+        client: the class of the client that can be given instead.
+    """
+
+    def __init__(self, *, provider: str, variable: str, client: str) -> None:
+        super().__init__(
+            f"no API key for {provider}: set the environment variable {variable}, "
+            f"or give the model a client of your own (`client={client}(...)`)"
+        )
+        self.provider, self.variable = provider, variable
+
+
+class ModelNameError(ModelError, ValueError):
+    """A string that names no model."""
+
+    def __init__(self, name: str, *, providers: Sequence[str]) -> None:
+        known = ", ".join(f'"{provider}:…"' for provider in providers)
+        super().__init__(f"no model is called {name!r}: give a provider, a colon and the model's id there: {known}")
+        self.name, self.providers = name, list(providers)
 
 
 class NoOutputGeneratedError(ModelError):

@@ -32,9 +32,22 @@ class OwnedTask:
         name: how the task is called in messages and debuggers.
         ledger: the ledger that counts it; `None` if nobody does.
         context: the context to run in; a copy of the caller's by default.
+        on_end: called with the task when it has ended, before whoever waits for that goes on; it must not wait.
     """
 
-    __slots__ = ("_done", "_ledger", "_scope", "_task", "_token", "error", "name", "result")
+    __slots__ = (
+        "_done",
+        "_ledger",
+        "_on_end",
+        "_scope",
+        "_task",
+        "_task_id",
+        "_token",
+        "cancelled",
+        "error",
+        "name",
+        "result",
+    )
 
     def __init__(
         self,
@@ -43,27 +56,27 @@ class OwnedTask:
         name: str,
         ledger: Ledger | None = None,
         context: contextvars.Context | None = None,
+        on_end: Callable[[OwnedTask], None] | None = None,
     ) -> None:
         self.name = name
         self.error: BaseException | None = None
         self.result: Any = None
+        self.cancelled = False
+        """Whether it ended because it was cancelled."""
         self._scope = anyio.CancelScope()
         self._done = Gate(f"the end of {name}")
-        self._ledger = ledger
+        self._ledger, self._on_end = ledger, on_end
+        self._task_id: int | None = None
         self._token = current_token()
         if ledger is not None:
             ledger.expect()
-        self._task = _spawn(self._main, fn, name, context or contextvars.copy_context())
+        # An empty context is false, and still the one that was asked for.
+        self._task = self._spawn(fn, contextvars.copy_context() if context is None else context)
 
     @property
     def done(self) -> bool:
         """Whether the task has ended."""
         return self._done.is_open
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether it ended because it was cancelled."""
-        return self._scope.cancelled_caught
 
     @property
     def native_task(self) -> Any:
@@ -81,10 +94,17 @@ class OwnedTask:
             await self._done.wait()
 
     async def wait(self) -> Any:
-        """Return what the function returned; raise what it raised."""
-        await self._done.wait()
+        """Return what the function returned, or `None` if it was cancelled; raise what it raised.
+
+        Raises:
+            RuntimeError: its event loop is gone, so it will never end.
+        """
+        await self.join()
         if self.error is not None:
             raise self.error
+        if not self.done:
+            msg = f"{self.name} belongs to another event loop and will never end"
+            raise RuntimeError(msg)
         return self.result
 
     async def close(self) -> None:
@@ -96,30 +116,51 @@ class OwnedTask:
     def _loop_is_here(self) -> bool:
         try:
             return current_token() == self._token
-        except (RuntimeError, anyio.NoEventLoopError):
+        except RuntimeError:
             return False
 
-    async def _main(self, fn: Callable[[], Awaitable[Any]]) -> None:
-        ledger = self._ledger
-        task_id: int | None = None
+    def _spawn(self, fn: Callable[[], Awaitable[Any]], context: contextvars.Context) -> Any:
         try:
-            if ledger is not None:
-                ledger.enter()
-                task_id = anyio.get_current_task().id
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            import trio.lowlevel
+
+            return trio.lowlevel.spawn_system_task(self._main, fn, name=self.name, context=context)
+        task = loop.create_task(self._main(fn), name=self.name, context=context)
+        task.add_done_callback(self._dropped)
+        return task
+
+    async def _main(self, fn: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            if self._ledger is not None:
+                self._task_id = self._ledger.enter()
             with self._scope:
                 await self._keep(fn)
         finally:
-            self._done.open()
-            if ledger is not None:
-                ledger.leave(task_id)
+            self._end()
 
     async def _keep(self, fn: Callable[[], Awaitable[Any]]) -> None:
         try:
             self.result = await fn()
         except anyio.get_cancelled_exc_class():
+            self.cancelled = True
             raise
         except BaseException as exc:  # noqa: BLE001 - kept for the owner, which raises it in its own task
-            self.error = _unwrapped(exc)
+            self.error = _error_in(exc)
+            self.cancelled = self.error is None
+
+    def _dropped(self, _: object) -> None:
+        """End a task that never ran: asyncio drops what it cancels before its first step, as it does when it closes."""
+        if not self.done:
+            self.cancelled = True
+            self._end()
+
+    def _end(self) -> None:
+        if self._on_end is not None:
+            self._on_end(self)
+        self._done.open()
+        if self._ledger is not None:
+            self._ledger.leave(self._task_id)
 
 
 class TaskSet:
@@ -141,15 +182,9 @@ class TaskSet:
         if self._closed:
             msg = f"cannot start {name}: its owner has ended"
             raise RuntimeError(msg)
-
-        async def run() -> Any:
-            try:
-                return await fn()
-            finally:
-                self.active.discard(task)
-
-        task = OwnedTask(run, name=name, ledger=self.ledger)
-        self.active.add(task)
+        task = OwnedTask(fn, name=name, ledger=self.ledger, on_end=self.active.discard)
+        if not task.done:
+            self.active.add(task)
         return task
 
     async def close(self) -> None:
@@ -162,19 +197,12 @@ class TaskSet:
                 await task.join()
 
 
-def _spawn(
-    main: Callable[[Callable[[], Awaitable[Any]]], Any],
-    fn: Callable[[], Awaitable[Any]],
-    name: str,
-    context: contextvars.Context,
-) -> Any:
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
-        import trio.lowlevel
-
-        return trio.lowlevel.spawn_system_task(main, fn, name=name, context=context)
-    return loop.create_task(main(fn), name=name, context=context)
+def _error_in(error: BaseException) -> BaseException | None:
+    """Return what failed: without the cancellations that trio puts beside it, and out of groups of one."""
+    rest: BaseException | None = error
+    if isinstance(error, BaseExceptionGroup):
+        rest = cast("BaseExceptionGroup[BaseException]", error).split(anyio.get_cancelled_exc_class())[1]
+    return None if rest is None else _unwrapped(rest)
 
 
 def _unwrapped(error: BaseException) -> BaseException:

@@ -6,7 +6,10 @@ a driver that moves virtual time may jump to some and not to others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+import logging
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from anyio.lowlevel import checkpoint
 
 from chatagent.tasks import OwnedTask
 
@@ -18,12 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = ["TimerClock", "TimerKind", "call_at", "wait_until"]
 
+logger = logging.getLogger("chatagent")
+
 TimerKind = Literal["sleep", "limit", "wait"]
 """What a deadline is: a *sleep* that somebody asked for, a *limit* on work that is going on, or the end of a *wait* for
 input between turns."""
 
 
-@runtime_checkable
 class TimerClock(Protocol):
     """A clock that can call back by itself."""
 
@@ -44,12 +48,16 @@ def call_at(clock: Clock, at: float, callback: Callable[[], None], *, kind: Time
     Returns:
         A function that takes the deadline back; calling it late or twice does nothing.
     """
-    if isinstance(clock, TimerClock):
-        return clock.call_at(at, callback, kind=kind)
+    own: Callable[..., Callable[[], None]] | None = getattr(clock, "call_at", None)
+    if own is not None:
+        return own(at, callback, kind=kind)
 
     async def sleep_then_call() -> None:
         await clock.sleep_until(at)
-        callback()
+        try:
+            callback()
+        except Exception:  # nobody waits for a timer, so nobody else would tell
+            logger.exception("the callback of a timer (%s) failed", kind)
 
     return OwnedTask(sleep_then_call, name=f"a timer ({kind})").cancel
 
@@ -60,7 +68,8 @@ async def wait_until(waiter: Waiter, clock: Clock, at: float | None, *, kind: Ti
     Args:
         waiter: what is waited for.
         clock: the clock that the deadline is on.
-        at: the instant at which to give up; `None` waits without end.
+        at: the instant at which to give up; `None` waits without end. One that is past gives up at once, but not before
+            other tasks had a chance.
         kind: what the deadline is for.
 
     Returns:
@@ -69,6 +78,9 @@ async def wait_until(waiter: Waiter, clock: Clock, at: float | None, *, kind: Ti
     if at is None:
         await waiter.wait()
         return True
+    if at <= clock.now():
+        await checkpoint()
+        return waiter.woken
     timed_out = False
 
     def give_up() -> None:

@@ -35,7 +35,7 @@ class Ledger:
         self.version = 0
         """Changes whenever one of the counts does."""
         self._members: set[int] = set()
-        self._watchers: list[Callable[[], None]] = []
+        self._watchers: dict[object, Callable[[], None]] = {}
 
     @property
     def quiet(self) -> bool:
@@ -52,9 +52,11 @@ class Ledger:
         self.alive += 1
         self.version += 1
 
-    def enter(self) -> None:
-        """Make the current task the one that was expected."""
-        self._members.add(anyio.get_current_task().id)
+    def enter(self) -> int:
+        """Make the current task the one that was expected; returns its id, for `leave`."""
+        task_id = anyio.get_current_task().id
+        self._members.add(task_id)
+        return task_id
 
     def leave(self, task_id: int | None) -> None:
         """Count one task less; `task_id` is `None` for a task that never entered."""
@@ -79,14 +81,19 @@ class Ledger:
             self.version += 1
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back whenever the run falls quiet; returns what ends the watch."""
-        self._watchers.append(callback)
-        return lambda: self._watchers.remove(callback)
+        """Call back whenever the run falls quiet; returns what ends the watch, also if it is called twice."""
+        key = object()
+        self._watchers[key] = callback
+
+        def unwatch() -> None:
+            self._watchers.pop(key, None)
+
+        return unwatch
 
     def _changed(self) -> None:
         self.version += 1
         if len(self.parked) == self.alive:
-            for callback in tuple(self._watchers):
+            for callback in tuple(self._watchers.values()):
                 callback()
 
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from chatagent_test.clock import VirtualClock
     from chatagent_test.harness import ChatAgentHarness, Mode, PendingTurn, Turn, Until, mock_chat_agent
     from chatagent_test.language_model import MockLanguageModel, mock_id, mock_values, simulate_stream
-    from chatagent_test.script import Script, script
+    from chatagent_test.scripting import Script, script
     from chatagent_test.streams import ChunkStream
 
 __all__ = [
@@ -35,7 +35,7 @@ _HOMES = {
     "chatagent_test.clock": ("VirtualClock",),
     "chatagent_test.harness": ("ChatAgentHarness", "Mode", "PendingTurn", "Turn", "Until", "mock_chat_agent"),
     "chatagent_test.language_model": ("MockLanguageModel", "mock_id", "mock_values", "simulate_stream"),
-    "chatagent_test.script": ("Script", "script"),
+    "chatagent_test.scripting": ("Script", "script"),
     "chatagent_test.streams": ("ChunkStream",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

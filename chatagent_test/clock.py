@@ -6,6 +6,7 @@ It knows who sleeps and until when, and nothing of runs or turns: who may move i
 from __future__ import annotations
 
 import heapq
+import math
 from typing import TYPE_CHECKING
 
 import anyio.lowlevel
@@ -48,7 +49,7 @@ class VirtualClock:
     """
 
     def __init__(self, start: float = EPOCH) -> None:
-        self._now = start
+        self._now = self._start = start
         self._entries: list[_Entry] = []
         self._order = 0
         self._live = 0
@@ -70,14 +71,20 @@ class VirtualClock:
         if at <= self._now:
             await anyio.lowlevel.checkpoint()
             return
-        waiter = Waiter(f"a sleep until {at - EPOCH:g} s after the clock's start")
-        take_back = self.call_at(at, waiter.wake, kind="sleep")
+        waiter = Waiter(f"a sleep until {at - self._start:g} s after the clock's start")
+
+        def wake() -> None:
+            self._sleeping -= 1
+            waiter.wake()
+
+        take_back = self.call_at(at, wake, kind="sleep")
         self._sleeping += 1
         self._tell_watchers()
         try:
             await waiter.wait()
         finally:
-            self._sleeping -= 1
+            if not waiter.woken:
+                self._sleeping -= 1
             take_back()
 
     def call_at(self, at: float, callback: Callable[[], None], /, *, kind: TimerKind) -> Callable[[], None]:
@@ -97,20 +104,25 @@ class VirtualClock:
 
     @property
     def sleeping(self) -> int:
-        """How many tasks sleep on this clock."""
+        """How many tasks sleep on this clock; one that was woken does not, even before it has gone on."""
         return self._sleeping
 
     async def wait_sleeping(self, count: int) -> None:
         """Return once at least `count` tasks sleep on this clock."""
         if self._sleeping < count:
-            gate = Gate(f"{count} sleepers")
-            self._watchers.append((count, gate))
-            await gate.wait()
+            watcher = (count, Gate(f"{count} sleepers"))
+            self._watchers.append(watcher)
+            try:
+                await watcher[1].wait()
+            finally:
+                if watcher in self._watchers:
+                    self._watchers.remove(watcher)
 
     def next_deadline(self, kinds: Collection[TimerKind] = ALL_KINDS) -> float | None:
-        """Return the instant of the next deadline of these kinds; `None` if there is none."""
+        """Return the instant of the next deadline of these kinds; `None` if there is none that ever comes."""
         entries = (entry.at for entry in self._entries if entry.callback is not None and entry.kind in kinds)
-        return min(entries, default=None)
+        earliest = min(entries, default=math.inf)
+        return None if earliest == math.inf else earliest
 
     @property
     def pending(self) -> list[tuple[float, TimerKind]]:
@@ -127,10 +139,12 @@ class VirtualClock:
             seconds: how far to move; 0 or more.
 
         Raises:
-            InvalidArgumentError: `seconds` is negative.
+            InvalidArgumentError: `seconds` is negative, or no finite number.
         """
         if seconds < 0:
             raise InvalidArgumentError(argument="seconds", value=seconds, problem="time does not go backwards")
+        if not math.isfinite(seconds):
+            raise InvalidArgumentError(argument="seconds", value=seconds, problem="time goes on step by finite step")
         self.move_to(self._now + seconds)
 
     def move_to(self, at: float) -> None:

@@ -1,6 +1,6 @@
 """A language model that says what a test tells it, and remembers what it was asked.
 
-It plays scripts (`chatagent_test.script`), or gives raw results. It waits only where its script says so: pauses are on
+It plays scripts (`chatagent_test.scripting`), or gives raw results. It waits only where its script says so: pauses are on
 the clock of the current run, holds end when the test says so, and an abort of the call ends every wait.
 """
 
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 from chatagent.current import current_clock
 from chatagent.errors import InvalidArgumentError, ScriptExhaustedError
 from chatagent.model import CallOptions, GenerateResult, ModelStreamPart, StreamResult
-from chatagent_test.script.builder import Script
-from chatagent_test.script.player import Holds, ScriptStream
-from chatagent_test.script.render import IdCounter, render
-from chatagent_test.script.whole import whole_answer
+from chatagent_test.scripting.builder import Script
+from chatagent_test.scripting.player import Holds, ScriptStream
+from chatagent_test.scripting.render import IdCounter, render
+from chatagent_test.scripting.whole import whole_answer
 
 if TYPE_CHECKING:
     from chatagent.model import SpecificationVersion, SupportedUrls

@@ -25,14 +25,18 @@ __all__ = ["run_action"]
 async def run_action(run: AgentRun, turn: TurnState, listener: MidTurnListener) -> None:
     """Give an action to `on_action`, stream what it returns, and close it on the wire."""
     conversation = run.state.conversation
-    before = conversation.chain
-    action = _parse(run, turn)
-    if run.agent.has("hydrate_messages"):
-        conversation.set_chain(await hydrate(run, turn, []))
-    result = await _handle(run, turn, action)
-    conversation.apply_override()
-    listener.off()
-    await _stream(run, turn, result)
+    before, model_before = conversation.chain, conversation.model
+    try:
+        action = _parse(run, turn)
+        if run.agent.has("hydrate_messages"):
+            conversation.set_chain(await hydrate(run, turn, []))
+        result = await _handle(run, turn, action)
+        conversation.apply_override()
+        listener.off()
+        await _stream(run, turn, result)
+    except Exception:
+        conversation.chain, conversation.model, conversation.override = before, model_before, None
+        raise
     if run.cancelled:
         return
     turn.out_seq = await write_turn_complete(run, turn, token=None)
@@ -76,7 +80,7 @@ async def _stream(run: AgentRun, turn: TurnState, result: Any) -> None:
             run.out.write(chunk)
     elif is_streamable(result):
         try:
-            options = {"generate_message_id": run.env.new_id} | stream_options(run)
+            options = {"generate_message_id": run.env.new_id} | stream_options(run) | {"on_end": turn.note_stream_end}
             await pipe_chunks(result, run.out.write, abort_signal=turn.signal, options=options)
         except AbortError:
             if not turn.signal.aborted:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from chatagent.agent.cleanup import cleanup_aborted_parts
 from chatagent.agent.events import PrepareMessagesEvent, RunEvent
 from chatagent.agent.pipe import is_streamable, pipe_chunks
-from chatagent.errors import AbortError, HookResultError, MessageConversionError, UIMessageStreamError
+from chatagent.errors import AbortError, HookResultError, UIMessageStreamError
 from chatagent.model import ModelMessage, ToolApprovalResponsePart, ToolMessage, add_usage, parse_model_message
 from chatagent.timers import wait_until
 from chatagent.ui import Chunk, Error, MessageReducer, UIMessage
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ask_for_answer", "commit_answer", "prepare_messages", "reduce_captured", "settle_answer", "stream_options"]
 
+logger = logging.getLogger("chatagent")
+
 SETTLE_LIMIT = 2.0
 """Seconds that a finished stream has for its `on_end` and its usage (T-36, T-37)."""
 
@@ -30,13 +33,15 @@ SETTLE_LIMIT = 2.0
 async def ask_for_answer(run: AgentRun, turn: TurnState, listener: MidTurnListener) -> None:
     """Call `run` with the prepared messages and stream what it returns."""
     conversation = run.state.conversation
-    _take_in_background(run)
     try:
         conversation.apply_override()
+        _take_in_background(run)
         messages = await prepare_messages(run, turn, conversation.model)
         result = await run.call("run", run.agent.run, _run_event(run, turn, messages))
         if turn.pipe_count == 0 and is_streamable(result):
             await _stream(run, turn, result)
+        elif turn.pipe_count == 0 and result is not None:
+            logger.warning("`run` of agent %r returned %r, which is no stream and was ignored", run.agent.id, result)
     except AbortError:
         if run.cancelled:
             raise
@@ -130,6 +135,7 @@ async def _stream(run: AgentRun, turn: TurnState, source: Any) -> None:
 
     def on_end(event: Any) -> None:
         turn.response, turn.finish_reason = event.response_message, event.finish_reason
+        turn.note_stream_end(event)
         ended.wake()
 
     options = {"generate_message_id": run.env.new_id} | stream_options(run)
@@ -217,14 +223,11 @@ def _put_into_chain(run: AgentRun, turn: TurnState, answer: UIMessage) -> None:
     conversation = run.state.conversation
     conversation.chain, replaced = conversation.chain.upsert(answer)
     run.state.tool_calls.record(answer)
-    try:
-        converted = conversation.converter.convert([answer])
-        if replaced:
-            conversation.reconvert()
-        else:
-            conversation.model += converted
-    except MessageConversionError:
-        converted = []
+    converted = conversation.converter.convert_what_can_be([answer])
+    if replaced:
+        conversation.reconvert()
+    else:
+        conversation.model += converted
     turn.add_new([answer], converted)
 
 

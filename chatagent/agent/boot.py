@@ -107,6 +107,7 @@ async def read_past(run: AgentRun) -> Past:
         partial=run.env.partial_answer or answers.partial,
         partial_raw=run.env.partial_answer_raw or answers.partial_raw,
         in_flight=in_flight_messages(in_tail, new_id=run.env.new_id),
+        in_tail=[record.seq for record in in_tail],
         snapshot_found=snapshot is not None,
         last_out_event_id=last_out,
         in_cursor=cursor,
@@ -136,14 +137,20 @@ async def recover(run: AgentRun, past: Past) -> None:
         run.state.tool_calls.record(message)
     if decision.before_boot is not None:
         await call_before_boot(decision.before_boot)
-    if past.in_flight:
-        dispatched = {message.id for message in decision.turns}
-        for each in past.in_flight:
-            if each.message.id not in dispatched:
-                run.in_.progress.done(each.seq)
-        run.in_.skip_to(past.in_flight[-1].seq)
     run.state.recovered.extend(synthetic_payloads(run, past, decision.turns))
+    if past.in_flight:
+        _take_in_tail(run, past)
     run.env.observer.booted(_report(past, decision))
+
+
+def _take_in_tail(run: AgentRun, past: Past) -> None:
+    """Take the tail of `.in` as read (R-5): what is dispatched is done with its turn, all else at once (G-26)."""
+    last = past.in_flight[-1].seq
+    dispatched = {incoming.seq for incoming in run.state.recovered}
+    for seq in past.in_tail:
+        if seq <= last and seq not in dispatched:
+            run.in_.progress.done(seq)
+    run.in_.skip_to(last)
 
 
 def _report(past: Past, decision: Recovery | None = None) -> BootReport:

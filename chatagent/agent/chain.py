@@ -7,6 +7,7 @@ what is new in it and not for the history behind it.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from chatagent.model import convert_to_model_messages
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from chatagent.model import ModelMessage
 
 __all__ = ["MessageChain", "MessageConverter"]
+
+logger = logging.getLogger("chatagent")
 
 
 class MessageChain:
@@ -131,6 +134,20 @@ class MessageConverter:
             kept = self._kept.get(id(message))
             converted += self._convert(message) if kept is None else kept[1]
         return converted
+
+    def convert_what_can_be(self, messages: Sequence[UIMessage] | MessageChain) -> list[ModelMessage]:
+        """Return the same, without the messages that no model can be shown; each of them is a warning (F-86)."""
+        try:
+            return self.convert(messages)
+        except Exception:  # noqa: BLE001 - a tool's `to_model_output` is user code; the culprit is found below
+            return [each for message in messages for each in self._convert_if_possible(message)]
+
+    def _convert_if_possible(self, message: UIMessage) -> list[ModelMessage]:
+        try:
+            return self.convert((message,))
+        except Exception:  # a tool's `to_model_output` is user code
+            logger.warning("message %r cannot be shown to the model, and is left out", message.id, exc_info=True)
+            return []
 
     def forget_all_but(self, messages: Sequence[UIMessage] | MessageChain) -> None:
         """Let go of messages that are no longer in the chain, once they outnumber those that are."""

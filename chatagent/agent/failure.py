@@ -19,19 +19,22 @@ __all__ = ["fail_turn"]
 
 logger = logging.getLogger("chatagent")
 
+MAX_ERROR_TEXT = 100_000
+"""Characters of an exception's words that go on the wire: a record has a limit, and a turn must be able to fail."""
+
 
 async def fail_turn(run: AgentRun, turn: TurnState, error: Exception) -> None:
     """Close a turn or an action that an exception ended; the run goes on."""
     turn.error, turn.finish_reason = error, "error"
     turn.stopped = turn.stop.signal.aborted and not run.cancelled
-    run.out.write(Error(error_text=_text(run, error)))
+    run.out.write(Error(error_text=_text(run, error)[:MAX_ERROR_TEXT]))
     turn.out_seq = await write_turn_complete(run, turn, token=None)
     if turn.is_action:
-        run.state.conversation.override = None
         return
     new_ui_messages = _keep_what_is_there(run, turn)
+    converter = run.state.conversation.converter
+    new_messages = [] if turn.response_committed else converter.convert_what_can_be(new_ui_messages)
     try:
-        new_messages = [] if turn.response_committed else run.state.conversation.converter.convert(new_ui_messages)
         await run.hook(
             "on_turn_complete",
             lambda: failed_turn_event(run, turn, error, new_ui_messages=new_ui_messages, new_messages=new_messages),
@@ -49,10 +52,13 @@ def _text(run: AgentRun, error: Exception) -> str:
     if run.options.on_turn_error is None:
         return str(error)
     try:
-        return run.options.on_turn_error(error)
+        text = run.options.on_turn_error(error)
     except Exception:  # the user's function
         logger.exception("`on_turn_error` of agent %r failed", run.agent.id)
         return "An error occurred."
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        return str(error)
+    return text
 
 
 def _keep_what_is_there(run: AgentRun, turn: TurnState) -> list[UIMessage]:
@@ -84,5 +90,10 @@ def _partial(run: AgentRun, turn: TurnState) -> UIMessage | None:
     if partial is None:
         return None
     partial = cleanup_aborted_parts(partial)
+    try:
+        run.state.conversation.converter.convert([partial])
+    except Exception:  # a tool's `to_model_output` is user code
+        logger.warning("the partial answer of a failed turn cannot be shown to the model; it is dropped", exc_info=True)
+        return None
     parts, turn.response_parts = (*partial.parts, *turn.response_parts), []
     return partial.model_copy(update={"id": partial.id or run.env.new_id(), "parts": parts})

@@ -82,11 +82,14 @@ def read_record(run: AgentRun, record: Record) -> Incoming:
 async def next_incoming(run: AgentRun, turn: TurnState) -> Incoming | None:
     """Return the next payload; `None` if the run is to end (T-60 to T-63, E-8)."""
     state = run.state
+    is_last = state.upgrade_requested or state.end_run_requested
+    if is_last and turn.error is not None:
+        return None
     if state.recovered:
         return state.recovered.popleft()
     if state.buffered:
         return _unless_close(run, state.buffered.popleft())
-    if state.upgrade_requested or state.end_run_requested:
+    if is_last:
         return None
     phase: SuspendPhase | None = None if turn.error is not None else "turn"
     return await wait_for_incoming(run, phase=phase, client_data=turn.client_data)

@@ -59,6 +59,8 @@ async def _run_one(run: AgentRun, turn: TurnState) -> bool:
     finally:
         listener.off()
         run.turn = None
+    if run.cancelled and turn.out_seq is None:
+        return False
     if not turn.is_action:
         run.state.last_completed_turn = turn.number
         run.turn_number += 1

@@ -126,7 +126,7 @@ class Chat(ChatBuilder[Any]):
         """
         run = this_run("chat.defer")
         task = run.tasks.start(lambda: _deferred(work), name="deferred work")
-        run.deferred.add(task)
+        run.deferred = {each for each in run.deferred if not each.done} | {task}
         if run.turn is None:
             warnings.warn(
                 "chat.defer was called outside a turn: nothing waits for this work before the run ends",

@@ -46,6 +46,9 @@ class TurnReport:
     """Number of its turn-complete record; `None` if it had none."""
     response: UIMessage | None
     error: BaseException | None
+    """What failed the turn."""
+    stream_error: object
+    """What went wrong inside the model's stream, which told the client of it and went on to its end."""
     finish_reason: str | None
     stopped: bool
 

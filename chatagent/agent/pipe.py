@@ -6,7 +6,7 @@ A stream of ours pushes its chunks itself (`pump`), which costs a plain call eac
 from __future__ import annotations
 
 from collections.abc import AsyncIterable
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import anyio
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["PumpedStream", "is_streamable", "pipe_chunks"]
 
 
-@runtime_checkable
 class PumpedStream(Protocol):
     """A stream that pushes its chunks into a function."""
 
@@ -56,8 +55,9 @@ async def pipe_chunks(
         Exception: what the source raised, after the chunks so far.
     """
     stream = source.to_ui_message_stream(**(options or {})) if is_streamable(source) else source
-    if isinstance(stream, PumpedStream):
-        await stream.pump(sink, abort_signal=abort_signal)
+    pump: Any = getattr(stream, "pump", None)
+    if pump is not None:
+        await cast("PumpedStream", stream).pump(sink, abort_signal=abort_signal)
         return
     if not isinstance(stream, AsyncIterable):
         raise TypeError(

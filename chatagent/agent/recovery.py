@@ -35,6 +35,8 @@ class Past:
     partial: UIMessage | None = None
     partial_raw: UIMessage | None = None
     in_flight: Sequence[InFlightMessage] = ()
+    in_tail: Sequence[int] = ()
+    """The numbers of all records of `.in` behind the cursor."""
     snapshot_found: bool = False
     last_out_event_id: int | None = None
     in_cursor: int | None = None

@@ -49,8 +49,11 @@ class Conversation:
         self.reconvert()
 
     def reconvert(self) -> None:
-        """Make the model list from the chain; injected background messages are gone then."""
-        self.model = self.converter.convert(self.chain)
+        """Make the model list from the chain; injected background messages are gone then.
+
+        A message that no model can be shown is left out, so that it fails one turn at most.
+        """
+        self.model = self.converter.convert_what_can_be(self.chain)
         self.converter.forget_all_but(self.chain)
 
     def apply_override(self) -> bool:
@@ -123,6 +126,8 @@ class TurnState:
     new_messages: list[ModelMessage] = field(default_factory=list["ModelMessage"])
     stopped: bool = False
     error: BaseException | None = None
+    stream_error: object = None
+    """What the answer's stream told in an `error` chunk, at its end; such a turn has not failed (E-11 b)."""
     out_seq: int | None = None
     """Number of the turn-complete record."""
 
@@ -140,9 +145,14 @@ class TurnState:
             out_seq=self.out_seq,
             response=self.response,
             error=self.error,
+            stream_error=self.stream_error,
             finish_reason=self.finish_reason,
             stopped=self.stopped,
         )
+
+    def note_stream_end(self, event: Any) -> None:
+        """Keep what went wrong inside a stream that has ended; `event` is what its `on_end` was called with."""
+        self.stream_error = getattr(getattr(event, "outcome", None), "error", None)
 
     def add_new(self, messages: Sequence[UIMessage], converted: Sequence[ModelMessage]) -> None:
         """List messages as new in this turn."""

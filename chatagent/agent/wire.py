@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from chatagent.errors import InvalidMessageError
 from chatagent.ui import UIMessage, WireModel, parse_ui_message
+from chatagent.ui.validation import first_problem
 
 if TYPE_CHECKING:
     from chatagent.ids import IdGenerator
@@ -111,9 +112,8 @@ def parse_payload(wire: object, *, new_id: IdGenerator, allow_system: bool) -> W
     try:
         payload = WirePayload.model_validate(fields)
     except ValidationError as exc:
-        first = exc.errors()[0]
-        field = ".".join(str(step) for step in first["loc"])
-        raise InvalidMessageError(field=field, value=first["input"], problem=first["msg"]) from exc
+        field, value, problem = first_problem(exc)
+        raise InvalidMessageError(field=field, value=value, problem=problem) from exc
     changes: dict[str, object] = {}
     if message is not None:
         changes["message"] = parse_client_message(message, new_id=new_id, allow_system=allow_system)

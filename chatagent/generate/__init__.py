@@ -53,7 +53,6 @@ from chatagent.generate.result import Later, Streamable, StreamTextResult
 from chatagent.generate.settings import PrepareStep, PrepareStepEvent, StepChanges, Timeouts, Transform
 from chatagent.generate.steps import ContentPart, StepResponse, StepResult
 from chatagent.generate.stop import StopCondition, StopWhen, has_tool_call, is_loop_finished, is_step_count
-from chatagent.generate.stream_events import StreamEndEvent, StreamOutcome, StreamStepEndEvent
 from chatagent.generate.stream_text import stream_text
 from chatagent.generate.texts import error_text
 from chatagent.generate.tool_calls import RefineToolInput, RepairEvent, RepairToolCall
@@ -68,6 +67,7 @@ from chatagent.generate.tools import (
 )
 from chatagent.generate.toolset import Tools, tools_by_name
 from chatagent.generate.ui_stream import UIMessageStream, UIMessageStreamOptions
+from chatagent.ui import StreamEndEvent, StreamOutcome, StreamStepEndEvent
 
 __all__ = [
     "AbortEvent",

@@ -12,7 +12,7 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 from chatagent.errors import (
     InvalidArgumentError,
@@ -20,7 +20,6 @@ from chatagent.errors import (
     ToolApprovalSignatureError,
     ToolCallNotFoundForApprovalError,
 )
-from chatagent.generate.parts import FullToolCall
 from chatagent.generate.tools import Tool, ToolCallOptions
 from chatagent.model import (
     AssistantMessage,
@@ -31,6 +30,9 @@ from chatagent.model import (
     ToolMessage,
     ToolResultPart,
 )
+
+if TYPE_CHECKING:
+    from chatagent.generate.parts import FullToolCall
 
 __all__ = [
     "AnsweredApproval",
@@ -88,20 +90,21 @@ async def decide(
         InvalidArgumentError: the policy answered with something that is no status.
     """
     if policy is not None:
-        answer: object
-        if isinstance(policy, Mapping):
-            answer = policy.get(event.tool_call.tool_name)
-            if callable(answer):
-                answer = answer(event.value, event.options)
-        else:
-            answer = policy(event)
-        answer = await _settled(answer)
+        answer = await _settled(_asked(policy, event))
         if answer is not None:
             return _decision(answer)
     needed: object = tool.needs_approval
     if callable(needed):
         needed = await _settled(needed(event.value, event.options))
     return ApprovalDecision("user-approval" if needed else "not-applicable")
+
+
+def _asked(policy: ToolApproval, event: ApprovalEvent) -> object:
+    if not isinstance(policy, Mapping):
+        return policy(event)
+    policies = cast("Mapping[str, object]", policy)
+    entry = policies.get(event.tool_call.tool_name)
+    return entry(event.value, event.options) if callable(entry) else entry
 
 
 async def _settled(value: object) -> object:
@@ -119,7 +122,7 @@ def _decision(answer: object) -> ApprovalDecision:
         problem = (
             f"a policy answers with one of {', '.join(get_args(ApprovalStatus))}, alone or as `type` with a `reason`"
         )
-        raise InvalidArgumentError(argument="tool_approval", value=answer, problem=problem)
+        raise InvalidArgumentError(argument="tool_approval", value=cast("object", answer), problem=problem)
     return ApprovalDecision(cast("ApprovalStatus", status), cast("str | None", source.get("reason")))
 
 
@@ -197,7 +200,7 @@ def check_signatures(secret: str | bytes, approvals: Iterable[AnsweredApproval])
             raise ToolApprovalSignatureError(approval_id=each.request.approval_id, tool_call_id=each.call.tool_call_id)
 
 
-def _parts(message: AssistantMessage | ToolMessage | None, kind: type[Any]) -> list[Any]:
+def _parts(message: ModelMessage | None, kind: type[Any]) -> list[Any]:
     if message is None or isinstance(message.content, str):
         return []
     return [part for part in message.content if isinstance(part, kind)]

@@ -1,8 +1,7 @@
-"""A call that begins with the answers to approval requests: the tools that may run do so before the first step (7.4)."""
+"""A call that begins with answers to approval requests: what may run does so before the first step (rule 7.4)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,8 @@ from chatagent.model import ModelMessage, ToolMessage, ToolResultPart
 from chatagent.ui import UNSET
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from chatagent.generate.loop import Call
 
 __all__ = ["continue_approvals"]
@@ -55,6 +56,7 @@ async def continue_approvals(call: Call, messages: Sequence[ModelMessage]) -> To
     approvals = answered_approvals(messages)
     if not approvals:
         return None
+    call.stop_if_aborted()
     if call.plan.tool_approval_secret is not None:
         check_signatures(call.plan.tool_approval_secret, approvals)
     judged = [(each, await _judge(call, each, messages)) for each in approvals]
@@ -67,7 +69,7 @@ async def continue_approvals(call: Call, messages: Sequence[ModelMessage]) -> To
             outputs[verdict.tool_call_id] = verdict
             call.emitter.emit(verdict)
     await call.flush()
-    call.runner.start(verdict for _, verdict in judged if isinstance(verdict, ToolRun))
+    await call.runner.start(verdict for _, verdict in judged if isinstance(verdict, ToolRun))
     while (output := await call.runner.next_output()) is not None:
         if isinstance(output, FullToolError) or not output.preliminary:
             outputs[output.tool_call_id] = output

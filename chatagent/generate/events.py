@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from chatagent.generate.steps import ContentPart, StepResponse, StepResult
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from chatagent.generate.parts import (
         FullSource,
@@ -24,6 +21,7 @@ if TYPE_CHECKING:
         FullToolResult,
         GeneratedFile,
     )
+    from chatagent.generate.steps import ContentPart, StepResponse, StepResult
     from chatagent.model import CallWarning, LanguageModel, LanguageModelUsage, ModelMessage, Prompt, SystemMessage
     from chatagent.ui import FinishReason
 
@@ -229,5 +227,5 @@ async def call_back(callback: Callable[[Any], object] | None, event: object, *, 
         made = callback(event)
         if inspect.isawaitable(made):
             await cast("Awaitable[object]", made)
-    except Exception:  # a user's callback: what it raises must not change the stream (rule 9.7)
+    except Exception:  # noqa: BLE001 - a user's callback: what it raises must not change the stream (rule 9.7)
         _log.exception("stream_text: `%s` raised", name)

@@ -6,18 +6,21 @@ it has the signal, and what it returns is dropped.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections import deque
 from collections.abc import AsyncIterable, Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import anyio
 from pydantic_core import to_jsonable_python
 
 from chatagent.errors import AbortError
-from chatagent.generate.events import Callbacks, ToolExecutionEndEvent, ToolExecutionStartEvent, call_back
+from chatagent.generate.events import ToolExecutionEndEvent, ToolExecutionStartEvent, call_back
 from chatagent.generate.parts import FullToolCall, FullToolError, FullToolResult
+from chatagent.generate.timeouts import TIMEOUT_TEXT
 from chatagent.signals import AbortController, AbortSignal
 from chatagent.timers import call_at
 from chatagent.ui import UNSET, Unset
@@ -29,8 +32,6 @@ if TYPE_CHECKING:
     from chatagent.tasks import TaskSet
 
 __all__ = ["ToolRun", "ToolRunner"]
-
-TIMEOUT_TEXT = "The operation was aborted due to timeout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,33 +47,84 @@ class ToolRun:
     """Seconds after which the tool's signal is aborted."""
 
 
+class _Output(NamedTuple):
+    """Something that came of a tool. What compares lower is handed out first."""
+
+    at: float
+    order: int
+    """The place of the call among the others."""
+    number: int
+    """Counts the outputs, so that no two of them compare equal this far."""
+    part: FullToolResult | FullToolError
+    ended: ToolExecutionEndEvent | None
+    """`None` for a preliminary result."""
+    raised: BaseException | None
+
+
 class ToolRunner:
     """Runs tools and hands out what comes of them.
+
+    What ends at the same instant of the clock is handed out in call order, so that a run on a virtual clock is the same
+    each time, however the event loop orders its tasks.
 
     Args:
         tasks: where the tools run.
         clock: the clock of their timeouts.
-        callbacks: `on_tool_execution_start` and `on_tool_execution_end` are called in the task of the tool.
         concurrency: how many may run at the same time; `None` for all.
+        notify: calls one of the call's callbacks, by name, in the task of the loop.
+        on_late_end: `on_tool_execution_end`, for tools that end when nobody waits for them any more.
     """
 
-    __slots__ = ("_callbacks", "_clock", "_concurrency", "_done", "_queued", "_running", "_tasks", "_waiter")
+    __slots__ = (
+        "_clock",
+        "_concurrency",
+        "_count",
+        "_is_abandoned",
+        "_notify",
+        "_on_late_end",
+        "_order",
+        "_outputs",
+        "_queued",
+        "_running",
+        "_tasks",
+        "_waiter",
+    )
 
-    def __init__(self, tasks: TaskSet, clock: Clock, callbacks: Callbacks, concurrency: int | None) -> None:
-        self._tasks, self._clock, self._callbacks, self._concurrency = tasks, clock, callbacks, concurrency
+    def __init__(
+        self,
+        tasks: TaskSet,
+        clock: Clock,
+        *,
+        concurrency: int | None,
+        notify: Callable[[str, object], Awaitable[None]],
+        on_late_end: Callable[[ToolExecutionEndEvent], object] | None,
+    ) -> None:
+        self._tasks, self._clock, self._concurrency = tasks, clock, concurrency
+        self._notify, self._on_late_end = notify, on_late_end
         self._queued: deque[ToolRun] = deque()
+        self._order: dict[str, int] = {}
         self._running = 0
-        self._done: deque[FullToolResult | FullToolError | BaseException] = deque()
+        self._outputs: list[_Output] = []
+        """A heap."""
+        self._count = 0
         self._waiter: Waiter | None = None
+        self._is_abandoned = False
 
-    def start(self, runs: Iterable[ToolRun]) -> None:
-        """Start the calls, as many at once as may run together."""
-        self._queued.extend(runs)
-        self._fill()
+    async def start(self, runs: Iterable[ToolRun]) -> None:
+        """Start the calls, as many at once as may run together; the others follow as these end."""
+        for run in runs:
+            self._order[run.call.tool_call_id] = len(self._order)
+            self._queued.append(run)
+        await self._fill()
 
     def abandon(self) -> None:
         """Start no more calls; those that run go on by themselves."""
+        self._is_abandoned = True
         self._queued.clear()
+        untold = [output.ended for output in self._outputs if output.ended is not None]
+        if untold and self._on_late_end is not None:
+            with contextlib.suppress(RuntimeError):  # the run that the tools belonged to has ended
+                self._tasks.start(lambda: self._tell_late(untold), name="on_tool_execution_end")
 
     async def next_output(self) -> FullToolResult | FullToolError | None:
         """Return the next result, error or preliminary result; `None` once all calls have ended.
@@ -80,52 +132,66 @@ class ToolRunner:
         Raises:
             BaseException: a tool raised something that is no `Exception`, such as `KeyboardInterrupt`.
         """
-        while not self._done:
+        while True:
+            await self._fill()
+            if self._outputs:
+                return await self._take()
             if not self._running:
                 return None
             self._waiter = Waiter("the tools of the step")
             await self._waiter.wait()
-        output = self._done.popleft()
-        if isinstance(output, BaseException):
-            raise output
-        return output
 
-    def _fill(self) -> None:
+    async def _fill(self) -> None:
         while self._queued and (self._concurrency is None or self._running < self._concurrency):
             run = self._queued.popleft()
+            started = ToolExecutionStartEvent(tool_call=run.call, messages=run.options.messages)
+            await self._notify("on_tool_execution_start", started)
             self._running += 1
             self._tasks.start(lambda run=run: self._run(run), name=f"tool {run.call.tool_name}")
 
-    def _put(self, output: FullToolResult | FullToolError | BaseException) -> None:
-        self._done.append(output)
+    async def _take(self) -> FullToolResult | FullToolError:
+        first = heappop(self._outputs)
+        if first.raised is not None:
+            raise first.raised
+        if first.ended is not None:
+            await self._notify("on_tool_execution_end", first.ended)
+        return first.part
+
+    def _put(
+        self,
+        part: FullToolResult | FullToolError,
+        ended: ToolExecutionEndEvent | None = None,
+        raised: BaseException | None = None,
+    ) -> None:
+        self._count += 1
+        order = self._order[part.tool_call_id]
+        heappush(self._outputs, _Output(self._clock.now(), order, self._count, part, ended, raised))
         if self._waiter is not None:
             self._waiter.wake()
 
     async def _run(self, run: ToolRun) -> None:
-        output: FullToolResult | FullToolError | BaseException = tool_error(
+        begun_at = self._clock.now()
+        part: FullToolResult | FullToolError = tool_error(
             run.call, AbortError("the run that the tool belonged to has ended")
         )
+        raised: BaseException | None = None
         try:
-            output = await self._observed(run)
+            part = await self._limited(run)
         except anyio.get_cancelled_exc_class():
             raise
         except BaseException as exc:  # handed to the loop, which raises it in its own task
-            output = exc
+            raised = exc
             raise
         finally:
             self._running -= 1
-            self._put(output)
-            self._fill()
+            ended = ToolExecutionEndEvent(tool_call=run.call, output=part, seconds=self._clock.now() - begun_at)
+            self._put(part, ended, raised)
+        if self._is_abandoned:
+            await self._tell_late([ended])
 
-    async def _observed(self, run: ToolRun) -> FullToolResult | FullToolError:
-        """Run a tool between its two callbacks."""
-        started = ToolExecutionStartEvent(tool_call=run.call, messages=run.options.messages)
-        await call_back(self._callbacks.get("on_tool_execution_start"), started, name="on_tool_execution_start")
-        start = self._clock.now()
-        output = await self._limited(run)
-        ended = ToolExecutionEndEvent(tool_call=run.call, output=output, seconds=self._clock.now() - start)
-        await call_back(self._callbacks.get("on_tool_execution_end"), ended, name="on_tool_execution_end")
-        return output
+    async def _tell_late(self, events: Iterable[ToolExecutionEndEvent]) -> None:
+        for event in events:
+            await call_back(self._on_late_end, event, name="on_tool_execution_end")
 
     async def _limited(self, run: ToolRun) -> FullToolResult | FullToolError:
         """Run a tool under its timeout, which aborts the tool's signal and nothing else."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chatagent.generate.parts import FullTextDelta
 from chatagent.waiting import Waiter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from chatagent.generate.parts import FullStreamPart
 
 __all__ = ["FullStream", "PartLog", "TextStream"]
@@ -24,20 +24,12 @@ AHEAD = 64
 """How many parts the producer may be ahead of the fastest reader: enough that both work in batches."""
 
 
-@dataclass(slots=True)
-class _Attendance:
-    """What the log knows of a reader; it does not keep it alive."""
-
-    reader: weakref.ref[FullStream]
-    has_begun: bool = False
-
-
 class PartLog:
     """Keeps the parts and knows who reads them.
 
     Args:
         on_demand: called whenever somebody wants parts that are not there yet.
-        on_abandoned: called when the last reader that had begun leaves before the end.
+        on_abandoned: called when the last reader leaves a call before its end.
     """
 
     __slots__ = (
@@ -57,12 +49,12 @@ class PartLog:
     def __init__(self, *, on_demand: Callable[[], None], on_abandoned: Callable[[], None]) -> None:
         self.parts: list[FullStreamPart] = []
         self.limit = 0
-        """The producer waits for `room` when there are so many parts."""
+        """The producer waits for `room` when there are so many parts; 0 until somebody reads."""
         self.ended = False
         self.error: BaseException | None = None
         """What readers raise after the last part."""
         self._on_demand, self._on_abandoned = on_demand, on_abandoned
-        self._readers: dict[int, _Attendance] = {}
+        self._readers: dict[int, weakref.ref[FullStream]] = {}
         self._tokens = 0
         self._waiting: list[Waiter] = []
         self._room: Waiter | None = None
@@ -96,8 +88,8 @@ class PartLog:
 
     @property
     def has_readers(self) -> bool:
-        """Whether somebody has begun to read."""
-        return any(each.has_begun for each in self._readers.values())
+        """Whether somebody wants to read."""
+        return bool(self._readers)
 
     def join(self, reader: FullStream) -> int:
         """Count a reader, and return its token; a reader that is dropped leaves by itself."""
@@ -110,13 +102,13 @@ class PartLog:
             if there is not None:
                 there.leave(token)
 
-        self._readers[token] = _Attendance(weakref.ref(reader, dropped))
+        self._readers[token] = weakref.ref(reader, dropped)
         return token
 
     def leave(self, token: int) -> None:
-        """Count a reader no longer; the last one that had begun abandons the call."""
+        """Count a reader no longer; the last one abandons a call that runs for its readers alone."""
         gone = self._readers.pop(token, None)
-        if gone is not None and gone.has_begun and not self._readers and not self.ended and self.limit != sys.maxsize:
+        if gone is not None and not self._readers and not self.ended and 0 < self.limit < sys.maxsize:
             self._on_abandoned()
 
     async def more(self, token: int, index: int) -> bool:
@@ -127,7 +119,6 @@ class PartLog:
             if self.ended:
                 self._readers.pop(token, None)
                 return False
-            self._readers[token].has_begun = True
             self._on_demand()
             self.limit = max(self.limit, index + AHEAD)
             self._wake_producer()

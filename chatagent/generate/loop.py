@@ -8,7 +8,6 @@ sections 5, 8 and 9; what happens inside a step is in `step.py`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -36,6 +35,8 @@ from chatagent.signals import AbortController, AbortSignal
 from chatagent.tasks import OwnedTask, TaskSet
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Callable, Mapping, Sequence
+
     from chatagent.generate.settings import Plan
 
 __all__ = ["Call"]
@@ -68,7 +69,13 @@ class Call:
         self.emitter = Emitter(self.log, plan.callbacks.get("on_chunk"), plan.transforms)
         self.outcome = Outcome()
         self.deadlines = Deadlines(plan.timeout, self.clock, self._controller.abort)
-        self.runner = ToolRunner(self.tasks, self.clock, plan.callbacks, plan.tool_call_concurrency)
+        self.runner = ToolRunner(
+            self.tasks,
+            self.clock,
+            concurrency=plan.tool_call_concurrency,
+            notify=self.notify,
+            on_late_end=plan.callbacks.get("on_tool_execution_end"),
+        )
         self.texts, self.reasonings = BlockIds(plan.generate_id), BlockIds(plan.generate_id)
         self.runtime_context: Mapping[str, object] = plan.runtime_context
         self.tools_context: Mapping[str, object] = plan.tools_context
@@ -122,6 +129,16 @@ class Call:
         if self._owns_tasks:
             await self.tasks.close()
 
+    def stop_if_aborted(self) -> None:
+        """Unwind the loop if the call was aborted, even before it began.
+
+        Raises:
+            Stopped: the call was aborted.
+        """
+        if self.signal.aborted:
+            self.is_stopped = True
+            raise Stopped
+
     def check_stopped(self) -> None:
         """Do nothing, or unwind the loop.
 
@@ -160,6 +177,11 @@ class Call:
         pending = self.emitter.pending
         while pending:
             await self._protect(pending.pop(0))
+
+    async def report(self, error: object) -> None:
+        """Pass an error on in the stream, and tell `on_error` of it."""
+        self.emitter.emit(FullError(error=error))
+        await self.report_error(error)
 
     async def report_error(self, error: object) -> None:
         """Tell `on_error` of an error; without one it is logged."""
@@ -207,8 +229,12 @@ class Call:
     # The loop -----------------------------------------------------------------------------------------------------
 
     async def _drive(self) -> None:
+        if self.is_closed:
+            self._settle_closed()
+            return
         self._token = current_token()
-        unsubscribe = self.signal.add_callback(self._stop)
+        # A call that was aborted before it began goes as far as the model, so that its stream has a start (rule 8.4).
+        unsubscribe = None if self.signal.aborted else self.signal.add_callback(self._stop)
         self.deadlines.call_begins()
         try:
             await self._run_in_scope()
@@ -218,7 +244,8 @@ class Call:
             self._interrupted(exc)
             raise
         finally:
-            unsubscribe()
+            if unsubscribe is not None:
+                unsubscribe()
             self.deadlines.call_ends()
             self.runner.abandon()
             self.emitter.drop_pending()

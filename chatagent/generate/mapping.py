@@ -263,7 +263,7 @@ class ChunkMapper:
         return ToolOutputDenied(tool_call_id=part.tool_call_id)
 
     def _dynamic(self, part: FullToolInputStart | FullToolCall | FullToolResult | FullToolError) -> bool | None:
-        """Return what a chunk says: of a declared tool that it is dynamic, or nothing; of another, what the part says."""
+        """Return what a chunk says: of a declared tool `True` or nothing, of another what the part says."""
         tool = self.tools.get(part.tool_name)
         if tool is None:
             return part.dynamic

@@ -38,4 +38,4 @@ class Output:
 
 def output_of(source: SchemaSource | None) -> Output | None:
     """Return the shape that the argument `output` asks for; `None` for plain text."""
-    return None if source is None else Output(input_schema_of(source, tool_name="output"))
+    return None if source is None else Output(input_schema_of(source, tool_name="output", must_be_object=False))

@@ -6,7 +6,7 @@ of `chatagent.ui.slots`; which of them become chunks is decided in `mapping.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence  # noqa: TC003 - annotations are read at run time
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
@@ -14,7 +14,7 @@ from chatagent.generate.texts import error_text
 from chatagent.model import CallWarning, InlineData, LanguageModelUsage, RequestInfo, ResponseInfo, UrlData
 from chatagent.model.files import to_base64, to_bytes
 from chatagent.ui import UNSET, FinishReason, JSONObject, Kind, ProviderMetadata, Unset, WireObject, wire_class
-from chatagent.ui.messages import FileUIPart, TextUIPart
+from chatagent.ui.messages import FileUIPart, TextUIPart  # noqa: TC001 - likewise
 
 __all__ = [
     "FullAbort",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from chatagent.generate.parts import (
     FullCustom,
@@ -52,6 +51,8 @@ from chatagent.ui import UNSET
 from chatagent.ui.surrogates import join_surrogates
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from chatagent.generate.steps import ContentPart
     from chatagent.generate.tools import Tool
     from chatagent.ui import ProviderMetadata
@@ -222,11 +223,13 @@ def _assistant_parts(part: ContentPart) -> list[AssistantContentPart]:
 
 
 def _tool_call(part: FullToolCall) -> ToolCallPart:
-    unusable = part.invalid and not isinstance(part.input, dict)
+    data: object = part.input
+    if part.invalid and not isinstance(data, dict):
+        data = {}
     return ToolCallPart(
         part.tool_call_id,
         part.tool_name,
-        {} if unusable else part.input,
+        cast("object", data),
         provider_executed=part.provider_executed or None,
         provider_options=part.provider_metadata,
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack, runtime_checkable
 
 from chatagent.generate.log import FullStream, TextStream
 from chatagent.generate.ui_stream import UIMessageStream, UIMessageStreamOptions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Generator, Sequence
 
     from chatagent.generate.loop import Call
     from chatagent.generate.outcome import Outcome

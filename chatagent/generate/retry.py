@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import email.utils
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from chatagent.errors import AbortError, APICallError, InvalidArgumentError, RetryError
 from chatagent.generate.texts import error_text
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from chatagent.clock import Clock
 
-__all__ = ["check_max_retries", "retry_delay", "with_retries"]
+__all__ = ["FACTOR", "FIRST_DELAY", "check_max_retries", "retry_delay", "with_retries"]
 
 FIRST_DELAY = 2.0
+"""Seconds before the second try."""
 FACTOR = 2.0
+"""How much longer each wait is than the one before."""
 LONGEST_SERVER_DELAY = 60.0
 """A provider that asks for more than this is not obeyed, unless the back-off is longer anyway."""
 
@@ -64,7 +67,7 @@ async def with_retries(call: Callable[[], Awaitable[ResultT]], *, max_retries: i
             delay *= FACTOR
 
 
-def retry_delay(error: Exception, backoff: float, *, now: float) -> float:
+def retry_delay(error: object, backoff: float, *, now: float) -> float:
     """Return how many seconds to wait before the next try: what the provider asks for, if that is sensible.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from chatagent.errors import InvalidArgumentError
 from chatagent.generate.parts import FullStreamPart
@@ -70,7 +70,7 @@ class Timeouts:
 
 
 class StepChanges(CallSettings, total=False):
-    """What `prepare_step` may return. Instructions, messages and contexts hold for later steps too, the rest does not."""
+    """What `prepare_step` may return. Instructions, messages and contexts hold for later steps too, else nothing."""
 
     model: LanguageModel
     tool_choice: ToolChoice | str | Mapping[str, object]
@@ -102,7 +102,7 @@ class PrepareStepEvent:
     runtime_context: Mapping[str, object]
 
 
-PrepareStep: TypeAlias = Callable[[PrepareStepEvent], StepChanges | None | Awaitable[StepChanges | None]]
+PrepareStep: TypeAlias = Callable[[PrepareStepEvent], StepChanges | Awaitable[StepChanges | None] | None]
 """Called before each step, the first included; `None` changes nothing."""
 
 
@@ -111,7 +111,7 @@ class StepSettings:
     """What a step is asked with besides its messages."""
 
     model: LanguageModel
-    tool_choice: ToolChoice = ToolChoice()
+    tool_choice: ToolChoice
     active_tools: Sequence[str] | None = None
     tool_order: Sequence[str] | None = None
     provider_options: ProviderOptions | None = None
@@ -176,8 +176,8 @@ def tool_choice_of(value: ToolChoice | str | Mapping[str, object]) -> ToolChoice
     source: Mapping[str, object] = {"type": value} if isinstance(value, str) else value
     name = source.get("toolName", source.get("tool_name"))
     match source.get("type"):
-        case ("auto" | "none" | "required") as kind:
-            return ToolChoice(kind)
+        case "auto" | "none" | "required":
+            return ToolChoice(cast("Literal['auto', 'none', 'required']", source["type"]))
         case "tool" if isinstance(name, str):
             return ToolChoice("tool", name)
         case _:
@@ -196,6 +196,8 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in over.items():
         known = merged.get(key)
-        both = isinstance(known, Mapping) and isinstance(value, Mapping)
-        merged[key] = _merged(cast("Mapping[str, Any]", known), value) if both else value
+        if isinstance(known, Mapping) and isinstance(value, Mapping):
+            merged[key] = _merged(cast("Mapping[str, Any]", known), cast("Mapping[str, Any]", value))
+        else:
+            merged[key] = value
     return merged

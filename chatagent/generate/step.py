@@ -6,10 +6,9 @@ Nothing here decides whether another step follows; that is the loop's business.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from chatagent.errors import NoOutputGeneratedError
 from chatagent.generate.events import ModelCallStartEvent, StepStartEvent
@@ -25,9 +24,9 @@ from chatagent.generate.parts import (
     StepPerformance,
 )
 from chatagent.generate.response import collect_content, response_messages
-from chatagent.generate.retry import with_retries
-from chatagent.generate.settings import PrepareStepEvent, StepChanges, StepSettings
-from chatagent.generate.step_reader import StepReader
+from chatagent.generate.retry import FACTOR, FIRST_DELAY, retry_delay, with_retries
+from chatagent.generate.settings import PrepareStepEvent, StepSettings
+from chatagent.generate.step_reader import StepReader, StreamRetryError
 from chatagent.generate.steps import StepResponse, StepResult
 from chatagent.generate.tool_calls import ToolCallParser
 from chatagent.generate.toolset import active_only, model_tools
@@ -35,6 +34,8 @@ from chatagent.model import CallOptions, ModelMessage, ResponseInfo, StreamResul
 from chatagent.model.standardize import build_prompt, standardize_prompt
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from chatagent.generate.loop import Call
     from chatagent.generate.tools import Tool
     from chatagent.model import Prompt
@@ -108,21 +109,7 @@ async def run_step(call: Call, conversation: Conversation) -> FinishedStep:
     await call.notify("on_step_start", began)
     first = len(call.log.parts)
     asked_at = call.clock.now()
-    answer = await _ask(call, prepared)
-    reader = StepReader(
-        call,
-        number=prepared.number,
-        parser=ToolCallParser(
-            tools=prepared.tools,
-            instructions=conversation.instructions,
-            messages=conversation.messages,
-            repair=call.plan.repair_tool_call,
-            refine=call.plan.refine_tool_input,
-        ),
-        tool_choice=prepared.settings.tool_choice,
-        request=answer.request,
-    )
-    await _read(call, reader, answer)
+    reader, answer = await _ask_and_read(call, prepared, conversation)
     parts = call.log.parts[first:]
     if not reader.has_finished and not reader.has_failed and not any(map(_is_output, parts)):
         empty = NoOutputGeneratedError("No output generated. The model stream ended without a finish chunk.")
@@ -135,7 +122,7 @@ async def run_step(call: Call, conversation: Conversation) -> FinishedStep:
     result = await _result(call, prepared, reader, answer, call.log.parts[first:], performance)
     await _finish(call, result)
     conversation.messages = (*conversation.messages, *result.response.messages)
-    return FinishedStep(result, reader.client_calls(), reader.answered)
+    return FinishedStep(result, reader.tools.client_calls, reader.tools.answered)
 
 
 async def _prepare(call: Call, conversation: Conversation) -> _Prepared:
@@ -173,10 +160,9 @@ async def _asked_to_change(call: Call, conversation: Conversation, number: int) 
         runtime_context=call.runtime_context,
     )
     answer = plan.prepare_step(event)
-    changes = await cast("Awaitable[StepChanges | None]", answer) if inspect.isawaitable(answer) else answer
+    changes = await answer if inspect.isawaitable(answer) else answer
     if not changes:
         return plan.step
-    changes = cast("StepChanges", changes)
     instructions, messages = changes.get("instructions"), changes.get("messages")
     if instructions is not None:
         # The check of instructions is part of the check of a prompt, of which nothing else is wanted here.
@@ -203,13 +189,47 @@ async def _ask(call: Call, prepared: _Prepared) -> StreamResult:
     )
     started = ModelCallStartEvent(step_number=prepared.number, model=settings.model, prompt=prepared.prompt)
     await call.notify("on_language_model_call_start", started)
-    call.check_stopped()
+    call.stop_if_aborted()
     try:
         return await with_retries(
             lambda: settings.model.do_stream(options), max_retries=plan.max_retries, clock=call.clock
         )
     except Exception as exc:
         raise StepFailedError(exc, has_begun=True) from exc
+
+
+async def _ask_and_read(call: Call, prepared: _Prepared, conversation: Conversation) -> tuple[StepReader, StreamResult]:
+    """Ask the model and read its stream; again, if the stream sends an error and may be retried (`stream_retries`)."""
+    parser = ToolCallParser(
+        tools=prepared.tools,
+        instructions=conversation.instructions,
+        messages=conversation.messages,
+        repair=call.plan.repair_tool_call,
+        refine=call.plan.refine_tool_input,
+    )
+    goes_on = False
+    for tries_left in range(call.plan.stream_retries, -1, -1):
+        answer = await _ask(call, prepared)
+        reader = StepReader(
+            call,
+            number=prepared.number,
+            parser=parser,
+            tool_choice=prepared.settings.tool_choice,
+            request=answer.request,
+            may_retry=tries_left > 0,
+            goes_on=goes_on,
+        )
+        try:
+            await _read(call, reader, answer)
+        except StreamRetryError as failed:
+            await call.flush()
+            await call.close_stream()
+            delay = FIRST_DELAY * FACTOR ** (call.plan.stream_retries - tries_left)
+            await call.clock.sleep(retry_delay(failed.error, delay, now=call.clock.now()))
+            goes_on = reader.has_begun
+            continue
+        return reader, answer
+    raise AssertionError("the last try is not retried")
 
 
 async def _read(call: Call, reader: StepReader, answer: StreamResult) -> None:
@@ -229,7 +249,7 @@ async def _run_tools(call: Call, reader: StepReader) -> None:
         output = await call.runner.next_output()
         if output is None:
             return
-        reader.take_output(output)
+        reader.tools.take_output(output)
         await call.flush()
         await call.log.room()
 

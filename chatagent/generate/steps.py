@@ -88,7 +88,7 @@ class StepResult:
     def reasoning_text(self) -> str | None:
         """The reasoning texts joined; `None` if there is none."""
         texts = [part.text for part in self.content if isinstance(part, ModelReasoning)]
-        return "".join(texts) if texts else None
+        return "".join(texts) or None
 
     @property
     def files(self) -> tuple[GeneratedFile, ...]:

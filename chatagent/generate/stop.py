@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from chatagent.errors import InvalidArgumentError
 from chatagent.generate.steps import StepResult
@@ -48,7 +48,7 @@ async def should_stop(stop_when: StopWhen, steps: Sequence[StepResult]) -> bool:
     for condition in conditions:
         answer = condition(steps)
         if inspect.isawaitable(answer):
-            answer = await cast("Awaitable[bool]", answer)
+            answer = await answer
         if answer:
             return True
     return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from chatagent.current import current_run
@@ -19,6 +18,8 @@ from chatagent.ids import random_id
 from chatagent.model import CallSettings, ToolChoice
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from chatagent.generate.approval import ToolApproval
     from chatagent.generate.settings import PrepareStep, Transform
     from chatagent.generate.stop import StopWhen
@@ -107,8 +108,8 @@ def stream_text(
             always may, since what a client sent has been checked by then.
         download: fetches the URLs that the model does not read itself; without it such a URL is an error.
         generate_id: makes ids of approvals, responses and repeated blocks.
-        **callbacks_and_settings: the callbacks of `Callbacks` and the settings of `CallSettings`. What a callback raises
-            is logged and changes nothing; without `on_error`, errors are logged (logger `chatagent`).
+        **callbacks_and_settings: the callbacks of `Callbacks` and the settings of `CallSettings`. What a callback
+            raises is logged and changes nothing; without `on_error`, errors are logged (logger `chatagent`).
 
     Raises:
         InvalidArgumentError: an argument is out of its range.

@@ -11,10 +11,7 @@ from typing import cast
 
 from chatagent.errors import AbortError, StreamProviderError
 
-__all__ = ["DEFAULT_ERROR_TEXT", "abort_error", "abort_text", "error_text", "provider_error", "to_json"]
-
-DEFAULT_ERROR_TEXT = "An error occurred."
-"""What a user sees of an error unless `on_error` says otherwise."""
+__all__ = ["abort_error", "abort_text", "error_text", "provider_error", "to_json"]
 
 
 def error_text(error: object) -> str:
@@ -30,7 +27,7 @@ def error_text(error: object) -> str:
 
 
 def abort_error(reason: object) -> BaseException:
-    """Return what awaiting a result raises after an abort: a reason that is an exception itself, else an `AbortError`."""
+    """Return what awaiting a result raises after an abort: the reason if it is an exception, else an `AbortError`."""
     return reason if isinstance(reason, BaseException) else AbortError(reason)
 
 
@@ -62,25 +59,14 @@ def provider_error(error: object) -> object:
 def _stream_provider_error(
     message: str, inner: Mapping[str, object], payload: Mapping[str, object]
 ) -> StreamProviderError:
-    kind, code = inner.get("type"), inner.get("code")
-    status = next(
-        (
-            value
-            for source in (inner, payload)
-            for key in ("status_code", "statusCode", "status")
-            if isinstance(value := source.get(key), int)
-        ),
-        None,
-    )
-    retryable = next(
-        (value for key in ("is_retryable", "isRetryable") if isinstance(value := inner.get(key), bool)), None
-    )
+    kind, code, retryable = inner.get("type"), inner.get("code"), inner.get("is_retryable", inner.get("isRetryable"))
+    stated = [source.get(key) for source in (inner, payload) for key in ("status_code", "statusCode", "status")]
     return StreamProviderError(
         message,
         error_type=kind if isinstance(kind, str) else None,
         code=code if isinstance(code, str | int) else None,
-        status_code=status,
-        is_retryable=retryable,
+        status_code=next((status for status in stated if isinstance(status, int)), None),
+        is_retryable=retryable if isinstance(retryable, bool) else None,
         payload=payload,
     )
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from chatagent.timers import call_at
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from chatagent.clock import Clock
     from chatagent.generate.settings import Timeouts
 
-__all__ = ["Deadlines"]
+__all__ = ["TIMEOUT_TEXT", "Deadlines"]
 
-TOTAL_TEXT = "The operation was aborted due to timeout"
+TIMEOUT_TEXT = "The operation was aborted due to timeout"
 
 
 class Deadlines:
@@ -94,6 +95,6 @@ class Deadlines:
                 )
                 return
         if name == "Total":
-            self._abort(TimeoutError(TOTAL_TEXT))
+            self._abort(TimeoutError(TIMEOUT_TEXT))
         else:
             self._abort(TimeoutError(f"{name} timeout of {seconds * 1000:g}ms exceeded"))

@@ -37,7 +37,7 @@ class RepairEvent:
         return self.tools[tool_name].input_schema
 
 
-RepairToolCall: TypeAlias = Callable[[RepairEvent], ModelToolCall | None | Awaitable[ModelToolCall | None]]
+RepairToolCall: TypeAlias = Callable[[RepairEvent], ModelToolCall | Awaitable[ModelToolCall | None] | None]
 """Returns the call corrected, still as JSON text, or `None` to give up."""
 
 RefineToolInput: TypeAlias = Mapping[str, Callable[[object], object]]
@@ -83,7 +83,7 @@ class ToolCallParser:
         )
         try:
             answer = repair(event)
-            corrected = await cast("Awaitable[ModelToolCall | None]", answer) if inspect.isawaitable(answer) else answer
+            corrected = await answer if inspect.isawaitable(answer) else answer
         except Exception as exc:  # noqa: BLE001 - a user's function: what it raises makes the call invalid (rule 6.2)
             failed = ToolCallRepairError(original_error=error, problem=error_text(exc))
             failed.__cause__ = exc
@@ -91,7 +91,7 @@ class ToolCallParser:
         if corrected is None:
             return self._invalid(raw, error)
         try:
-            return await self._parsed(cast("ModelToolCall", corrected))
+            return await self._parsed(corrected)
         except (NoSuchToolError, InvalidToolInputError) as exc:
             return self._invalid(raw, exc)
 

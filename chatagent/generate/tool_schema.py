@@ -7,19 +7,23 @@ that the tool gets.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, cast, get_type_hints, is_typeddict
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints, is_typeddict
 
 from pydantic import BaseModel, Field, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaWarningKind
 
 from chatagent.errors import ToolDefinitionError
-from chatagent.generate.json_schema import schema_problem
-from chatagent.ui import JSONObject
+from chatagent.ui.json_schema import schema_problem
+
+if TYPE_CHECKING:
+    from chatagent.ui import JSONObject
 
 __all__ = ["FunctionSchema", "InputSchema", "SchemaSource", "function_schema", "input_schema_of"]
 
@@ -56,17 +60,22 @@ class _ToolJsonSchema(GenerateJsonSchema):
         return False
 
 
-def input_schema_of(source: SchemaSource, *, tool_name: str) -> InputSchema:
+def input_schema_of(source: SchemaSource, *, tool_name: str, must_be_object: bool = True) -> InputSchema:
     """Return the schema that a tool's author gave.
 
+    Args:
+        source: the schema.
+        tool_name: the tool's name, for errors.
+        must_be_object: whether values of other types are refused, as no model can write them.
+
     Raises:
-        ToolDefinitionError: pydantic cannot make a JSON schema of it.
+        ToolDefinitionError: pydantic cannot make a JSON schema of it, or it is of another type.
     """
     if isinstance(source, Mapping):
-        schema = dict(cast("Mapping[str, object]", source))
+        schema = dict(source)
         return InputSchema(schema, _checker(schema))
-    adapter = cast("TypeAdapter[Any]", source) if isinstance(source, TypeAdapter) else _adapter(source, tool_name)
-    return _from_adapter(adapter, tool_name)
+    adapter = source if isinstance(source, TypeAdapter) else _adapter(source, tool_name)
+    return _from_adapter(adapter, tool_name, must_be_object=must_be_object)
 
 
 def function_schema(function: Callable[..., object], options_type: type, *, tool_name: str) -> FunctionSchema:
@@ -84,7 +93,7 @@ def function_schema(function: Callable[..., object], options_type: type, *, tool
     Raises:
         ToolDefinitionError: a parameter cannot be a field of a JSON object.
     """
-    hints = _hints(function, tool_name)
+    hints = _hints(function, options_type, tool_name)
     description, texts = _parse_docstring(inspect.getdoc(function) or "")
     options_name: str | None = None
     inputs: list[inspect.Parameter] = []
@@ -119,7 +128,7 @@ def _checker(schema: JSONObject) -> Callable[[object], object]:
     return check
 
 
-def _adapter(source: object, tool_name: str) -> TypeAdapter[Any]:
+def _adapter(source: Any, tool_name: str) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(source)
     except (PydanticUserError, NameError, TypeError) as exc:
@@ -127,7 +136,7 @@ def _adapter(source: object, tool_name: str) -> TypeAdapter[Any]:
         raise ToolDefinitionError(msg) from exc
 
 
-def _from_adapter(adapter: TypeAdapter[Any], tool_name: str) -> InputSchema:
+def _from_adapter(adapter: TypeAdapter[Any], tool_name: str, *, must_be_object: bool = True) -> InputSchema:
     mode: JsonSchemaMode = "validation"
     try:
         schema = adapter.json_schema(schema_generator=_ToolJsonSchema, mode=mode)
@@ -135,7 +144,7 @@ def _from_adapter(adapter: TypeAdapter[Any], tool_name: str) -> InputSchema:
         msg = f"tool {tool_name!r}: its input has no JSON schema: {exc}"
         raise ToolDefinitionError(msg) from exc
     schema.pop("title", None)
-    if schema.get("type") != "object" and "$ref" not in schema and "anyOf" not in schema and "oneOf" not in schema:
+    if must_be_object and schema.get("type") != "object" and not schema.keys() & {"$ref", "anyOf", "oneOf"}:
         msg = f"tool {tool_name!r}: its input is {schema.get('type')!r}, it must be an object; wrap it in a model"
         raise ToolDefinitionError(msg)
 
@@ -154,12 +163,32 @@ def _first_problem(error: ValidationError) -> str:
     return f"`input{where}`: {first['msg']}"
 
 
-def _hints(function: Callable[..., object], tool_name: str) -> dict[str, Any]:
-    target = function if inspect.isroutine(function) else cast("Any", type(function)).__call__
+def _hints(function: Callable[..., object], options_type: type, tool_name: str) -> dict[str, Any]:
+    """Return the resolved annotations of the parameters; what the function returns is of no concern.
+
+    An annotation that names the options class is known by its name, as it may be imported for type checkers only.
+    """
+    target: Any = function
+    while isinstance(target, functools.partial):
+        target = cast("functools.partial[object]", target).func
+    if not inspect.isroutine(target):
+        target = type(target).__call__
+    stated: dict[str, object] = {
+        name: options_type if str(each).rpartition(".")[2] == options_type.__name__ else each
+        for name, each in getattr(inspect.unwrap(target), "__annotations__", {}).items()
+        if name != "return"
+    }
     try:
-        return get_type_hints(target, include_extras=True)
+        return get_type_hints(
+            types.SimpleNamespace(__annotations__=stated),
+            globalns=getattr(inspect.unwrap(target), "__globals__", {}),
+            include_extras=True,
+        )
     except (NameError, TypeError) as exc:
-        msg = f"tool {tool_name!r}: an annotation of its function cannot be resolved: {exc}"
+        msg = (
+            f"tool {tool_name!r}: an annotation of its function cannot be resolved: {exc}; "
+            "annotations must be visible at the top of the function's module"
+        )
         raise ToolDefinitionError(msg) from exc
 
 
@@ -171,7 +200,7 @@ def _takes_options(parameter: inspect.Parameter, hints: Mapping[str, Any], optio
 def _check_parameter(parameter: inspect.Parameter, hints: Mapping[str, Any], tool_name: str) -> None:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
         msg = (
-            f"tool {tool_name!r}: the parameter {str(parameter)!r} cannot be a field of a JSON object; "
+            f"tool {tool_name!r}: the {parameter.kind.description} parameter {parameter.name!r} cannot be a field; "
             "name each field of the input as a parameter of its own"
         )
         raise ToolDefinitionError(msg)
@@ -191,7 +220,8 @@ def _whole_input(inputs: list[inspect.Parameter], hints: Mapping[str, Any]) -> s
     annotation = hints[name]
     if not isinstance(annotation, type):
         return None
-    whole = issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation) or is_typeddict(annotation)
+    kind = cast("type[object]", annotation)
+    whole = issubclass(kind, BaseModel) or dataclasses.is_dataclass(kind) or is_typeddict(kind)
     return name if whole else None
 
 
@@ -236,39 +266,48 @@ def _caller(
 
 
 _SECTION = re.compile(r"^(Args|Arguments|Parameters|Params|Returns?|Yields?|Raises|Examples?|Notes?|Attributes):\s*$")
+_OF_ARGUMENTS = frozenset({"Args", "Arguments", "Parameters", "Params"})
 _ARGUMENT = re.compile(r"^\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
-_REST_PARAM = re.compile(r"^:param\s+(?:[^:]*\s)?(\w+):\s*(.*)$")
+_REST_ARGUMENT = re.compile(r"^:param\s+(?:[^:]*\s)?(\w+):\s*(.*)$")
 _REST_FIELD = re.compile(r"^:\w+[^:]*:")
 
 
 def _parse_docstring(text: str) -> tuple[str | None, dict[str, str]]:
     """Split a docstring into what stands before its sections and the texts of its arguments (Google style or reST)."""
     lines = text.splitlines()
-    head: list[str] = []
-    arguments: dict[str, str] = {}
-    section: str | None = None
-    current: str | None = None
-    indent = 0
+    end = next((i for i, line in enumerate(lines) if _SECTION.match(line) or _REST_FIELD.match(line)), len(lines))
+    return "\n".join(lines[:end]).strip() or None, {**_google_arguments(lines[end:]), **_rest_arguments(lines[end:])}
+
+
+def _google_arguments(lines: list[str]) -> dict[str, str]:
+    """Read the lines below `Args:`; what is indented deeper than the first name goes on with the text above it."""
+    texts: dict[str, str] = {}
+    name, indent, is_inside = "", 0, False
     for line in lines:
-        stripped = line.strip()
         heading = _SECTION.match(line)
-        rest = _REST_PARAM.match(stripped)
         if heading:
-            section, current, indent = heading.group(1), None, 0
-        elif rest:
-            section, current = "rest", rest.group(1)
-            arguments[current] = rest.group(2)
-        elif _REST_FIELD.match(stripped):
-            section, current = "rest", None
-        elif section is None:
-            head.append(line)
-        elif section in ("Args", "Arguments", "Parameters", "Params", "rest") and stripped:
+            name, indent, is_inside = "", 0, heading[1] in _OF_ARGUMENTS
+        elif is_inside and line.strip():
             depth = len(line) - len(line.lstrip())
             indent = indent or depth
-            named = _ARGUMENT.match(stripped) if depth <= indent and section != "rest" else None
+            named = _ARGUMENT.match(line.strip()) if depth <= indent else None
             if named:
-                current = named.group(1)
-                arguments[current] = named.group(2)
-            elif current is not None:
-                arguments[current] = f"{arguments[current]} {stripped}".strip()
-    return "\n".join(head).strip() or None, arguments
+                name, texts[named[1]] = named[1], named[2]
+            elif name:
+                texts[name] = f"{texts[name]} {line.strip()}".strip()
+    return texts
+
+
+def _rest_arguments(lines: list[str]) -> dict[str, str]:
+    """Read `:param name: text`; lines that begin no field go on with the text above them."""
+    texts: dict[str, str] = {}
+    name = ""
+    for line in map(str.strip, lines):
+        named = _REST_ARGUMENT.match(line)
+        if named:
+            name, texts[named[1]] = named[1], named[2]
+        elif _REST_FIELD.match(line) or not line:
+            name = ""
+        elif name:
+            texts[name] = f"{texts[name]} {line}"
+    return texts

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overloa
 
 from chatagent.errors import ToolDefinitionError
 from chatagent.generate.tool_schema import InputSchema, SchemaSource, function_schema, input_schema_of
-from chatagent.ui import JSONObject
 
 if TYPE_CHECKING:
     from chatagent.model import ModelMessage, ProviderOptions
     from chatagent.model.tool_output import ToModelOutput
     from chatagent.signals import AbortSignal
+    from chatagent.ui import JSONObject
 
 __all__ = [
     "Execute",
@@ -74,9 +74,8 @@ NeedsApproval = bool | Callable[[Any, ToolCallOptions], bool | Awaitable[bool]]
 
 
 class ToolOptions(TypedDict, total=False):
-    """What may be said about a tool besides its input and its function."""
+    """What may be said about a tool besides its name, its input and its function."""
 
-    name: str
     description: str | Callable[[object], str]
     output_schema: SchemaSource
     needs_approval: NeedsApproval
@@ -149,21 +148,34 @@ def tool(function: Callable[..., object], /) -> Tool: ...
 
 
 @overload
-def tool(*, execute: Execute, input_schema: SchemaSource | None = None, **options: Unpack[ToolOptions]) -> Tool: ...
+def tool(
+    *,
+    execute: Execute,
+    name: str | None = None,
+    input_schema: SchemaSource | None = None,
+    **options: Unpack[ToolOptions],
+) -> Tool: ...
 
 
 @overload
-def tool(*, input_schema: SchemaSource, execute: Execute | None = None, **options: Unpack[ToolOptions]) -> Tool: ...
+def tool(
+    *,
+    input_schema: SchemaSource,
+    name: str | None = None,
+    execute: Execute | None = None,
+    **options: Unpack[ToolOptions],
+) -> Tool: ...
 
 
 @overload
-def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., object]], Tool]: ...
+def tool(*, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[Callable[..., object]], Tool]: ...
 
 
 def tool(
     function: Callable[..., object] | None = None,
     /,
     *,
+    name: str | None = None,
     execute: Execute | None = None,
     input_schema: SchemaSource | None = None,
     **options: Unpack[ToolOptions],
@@ -177,6 +189,8 @@ def tool(
 
     Args:
         function: the function to make a tool of.
+        name: the name under which the model calls it; by default the function's. Where tools are given as a mapping,
+            the key counts.
         execute: runs the tool, called with the checked input and, if it takes a second parameter, the options. An async
             generator's values are preliminary results, the last of them is the result. What it returns must be JSON, or
             something that pydantic can turn into JSON. Without it the client answers the call.
@@ -192,12 +206,16 @@ def tool(
         ToolDefinitionError: no schema can be made; the message names the parameter.
     """
     if function is not None:
-        return _of_function(function, options)
+        return _of_function(function, name, options)
     if input_schema is not None:
-        return _of_schema(input_schema, execute, options)
+        return _of_schema(input_schema, execute, name, options)
     if execute is not None:
-        return _of_function(execute, options)
-    return lambda decorated: _of_function(decorated, options)
+        return _of_function(execute, name, options)
+
+    def decorate(decorated: Callable[..., object]) -> Tool:
+        return _of_function(decorated, name, options)
+
+    return decorate
 
 
 def provider_tool(
@@ -221,7 +239,7 @@ def provider_tool(
         execute: runs it here, if the provider leaves that to the caller.
         **options: see `ToolOptions`.
     """
-    made = _of_schema(input_schema or {"type": "object"}, execute, {**options, "name": name})
+    made = _of_schema(input_schema or {"type": "object"}, execute, name, options)
     return replace(
         made,
         kind="provider",
@@ -231,8 +249,8 @@ def provider_tool(
     )
 
 
-def _of_function(function: Callable[..., object], options: ToolOptions) -> Tool:
-    name = options.get("name") or getattr(function, "__name__", "")
+def _of_function(function: Callable[..., object], name: str | None, options: ToolOptions) -> Tool:
+    name = name or str(getattr(function, "__name__", ""))
     _check_name(name)
     told = function_schema(function, ToolCallOptions, tool_name=name)
     made = _built(name, told.input, options)
@@ -244,21 +262,19 @@ def _of_function(function: Callable[..., object], options: ToolOptions) -> Tool:
     )
 
 
-def _of_schema(source: SchemaSource, execute: Execute | None, options: ToolOptions) -> Tool:
-    name = options.get("name")
+def _of_schema(source: SchemaSource, execute: Execute | None, name: str | None, options: ToolOptions) -> Tool:
     made = _built(name, input_schema_of(source, tool_name=name or "?"), options)
     return made if execute is None else replace(made, run=_runner(execute), function=execute)
 
 
 def _built(name: str | None, schema: InputSchema, options: ToolOptions) -> Tool:
     values = cast("dict[str, Any]", dict(options))
-    values.pop("name", None)
     output = values.pop("output_schema", None)
     kind: Literal["function", "dynamic"] = "dynamic" if values.pop("dynamic", False) else "function"
     return Tool(
         name=name,
         input=schema,
-        output=None if output is None else input_schema_of(output, tool_name=f"{name or '?'} (output)"),
+        output=None if output is None else input_schema_of(output, tool_name=name or "?", must_be_object=False),
         kind=kind,
         **values,
     )

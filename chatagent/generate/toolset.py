@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from chatagent.errors import ToolDefinitionError
 from chatagent.generate.tools import Tool, tool
@@ -59,7 +59,7 @@ def model_tools(tools: Mapping[str, Tool], contexts: Mapping[str, object]) -> li
 
 
 def _as_tool(value: Tool | Callable[..., object]) -> Tool:
-    return value if isinstance(value, Tool) else tool(cast("Callable[..., object]", value))
+    return value if isinstance(value, Tool) else tool(value)
 
 
 def _model_tool(name: str, each: Tool, context: object) -> ModelTool:

@@ -1,4 +1,4 @@
-"""The UI message stream of a call: chunks with message id, metadata and the two callbacks (rules 12.1 and 12.4 to 12.6).
+"""The UI message stream of a call: chunks with message id, metadata and two callbacks (rules 12.1 and 12.4 to 12.6).
 
 It can be read with `async for`, or pumped into a function. Pumping a call that nobody has begun to read runs the step
 loop in the caller's own task, where a chunk costs plain calls and nothing else.
@@ -6,22 +6,30 @@ loop in the caller's own task, where a chunk costs plain calls and nothing else.
 
 from __future__ import annotations
 
-import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import anyio
 
 from chatagent.generate.log import FullStream
 from chatagent.generate.mapping import ChunkMapper
 from chatagent.generate.parts import FullAbort, FullError, FullFinish, FullFinishStep, FullStart, FullStreamPart
-from chatagent.generate.stream_events import OriginalMessages, StreamEndEvent, StreamOutcome, StreamStepEndEvent
-from chatagent.generate.texts import DEFAULT_ERROR_TEXT
-from chatagent.ui import Chunk, Finish, MessageMetadata, MessageReducer, Start, UIMessage, parse_ui_message
+from chatagent.ui import (
+    Chunk,
+    Finish,
+    MessageMetadata,
+    OriginalMessages,
+    Start,
+    StreamEndEvent,
+    StreamOutcome,
+    StreamStepEndEvent,
+)
+from chatagent.ui.tracking import DEFAULT_ERROR_TEXT, ResponseTracker
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from chatagent.generate.loop import Call
     from chatagent.ids import IdGenerator
     from chatagent.signals import AbortSignal
@@ -53,6 +61,9 @@ class UIMessageStreamOptions(TypedDict, total=False):
     on_end: Callable[[StreamEndEvent], object] | None
 
 
+END_GRACE = 5.0
+"""Real seconds that `on_end` has when the task that pumps is cancelled."""
+
 _MARKS = frozenset({FullStart, FullFinishStep, FullFinish, FullAbort, FullError})
 """Parts that mean more than their chunk."""
 
@@ -77,30 +88,32 @@ class UIMessageStream:
     """
 
     def __init__(self, call: Call, **options: Unpack[UIMessageStreamOptions]) -> None:
+        unknown = options.keys() - UIMessageStreamOptions.__optional_keys__
+        if unknown:
+            raise TypeError(f"to_ui_message_stream() got unexpected keyword arguments: {', '.join(sorted(unknown))}")
         self._call = call
-        self._originals: OriginalMessages = options.get("original_messages") or ()
         self._message_metadata = options.get("message_metadata")
-        self._on_step_end, self._on_end = options.get("on_step_end"), options.get("on_end")
-        self._continued = _last_assistant(self._originals)
-        generate_id = options.get("generate_message_id")
-        message_id = None if self._continued is None else self._continued.id
-        if message_id is None and generate_id is not None:
-            message_id = generate_id()
-        on_error = options.get("on_error")
+        given_on_error = options.get("on_error")
+        on_error = given_on_error or _default_text
+        self._awaits_steps = options.get("on_step_end") is not None
+        self._tracker = ResponseTracker(
+            original_messages=options.get("original_messages"),
+            generate_id=options.get("generate_message_id"),
+            on_step_end=options.get("on_step_end"),
+            on_end=options.get("on_end"),
+            on_error=on_error,
+        )
+        self._track = self._tracker.feed
         self._mapper = ChunkMapper(
             tools=call.plan.tools,
-            on_error=on_error or (lambda _error: DEFAULT_ERROR_TEXT),
-            redact_tool_errors=options.get("redact_tool_errors", on_error is not None),
-            message_id=message_id,
+            on_error=on_error,
+            redact_tool_errors=options.get("redact_tool_errors", given_on_error is not None),
+            message_id=self._tracker.message_id,
             send_reasoning=options.get("send_reasoning", True),
             send_sources=options.get("send_sources", False),
             send_start=options.get("send_start", True),
             send_finish=options.get("send_finish", True),
         )
-        self._reducer: MessageReducer | None = None
-        if self._on_end is not None or self._on_step_end is not None:
-            begun = self._continued or UIMessage(id=message_id or "", role="assistant", parts=())
-            self._reducer = MessageReducer(begun, on_new_id="rename")
         self._parts = FullStream(call.log)
         self._ready: deque[Chunk] = deque()
         self._out: Callable[[Chunk], object] = self._ready.append
@@ -153,7 +166,7 @@ class UIMessageStream:
         except anyio.get_cancelled_exc_class():
             self._parts.stop()
             self._is_cancelled = True
-            with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(END_GRACE, shield=True):
                 await self._end()
             raise
         finally:
@@ -168,9 +181,10 @@ class UIMessageStream:
         except StopAsyncIteration:
             await self._end()
             return
-        except Exception:
-            self._is_done = True
-            raise
+        except Exception as exc:  # noqa: BLE001 - raised by `_settle`, or known to be the end of a closed call
+            self._take_log_error(exc)
+            await self._settle()
+            return
         wait = self._push(part)
         if wait is not None:
             await wait
@@ -262,8 +276,7 @@ class UIMessageStream:
             chunk = make(self._mapper, part)
             if chunk is None:
                 return None
-            if self._reducer is not None:
-                self._reducer.feed(chunk)
+            self._track(chunk)
         except Exception as exc:
             raise _ProcessingError(exc) from exc
         self._out(chunk)
@@ -285,9 +298,9 @@ class UIMessageStream:
             about = None
         if isinstance(part, FullFinishStep):
             self._put(about)
-            if self._on_step_end is not None and chunk is not None:
-                self._track(chunk)
-                return self._end_step(self._on_step_end, chunk)
+            if self._awaits_steps and chunk is not None:
+                self._fit(chunk)
+                return self._end_step(chunk)
             self._put(chunk)
         else:
             self._put(chunk)
@@ -296,14 +309,12 @@ class UIMessageStream:
 
     def _put(self, chunk: Chunk | None) -> None:
         if chunk is not None:
-            self._track(chunk)
+            self._fit(chunk)
             self._out(chunk)
 
-    def _track(self, chunk: Chunk) -> None:
-        if self._reducer is None:
-            return
+    def _fit(self, chunk: Chunk) -> None:
         try:
-            self._reducer.feed(chunk)
+            self._track(chunk)
         except Exception as exc:
             raise _ProcessingError(exc) from exc
 
@@ -318,17 +329,9 @@ class UIMessageStream:
 
     # Callbacks ----------------------------------------------------------------------------------------------------
 
-    async def _end_step(self, on_step_end: Callable[[StreamStepEndEvent], object], chunk: Chunk) -> None:
-        message, is_continuation = self._response()
-        event = StreamStepEndEvent(
-            response_message=message, is_continuation=is_continuation, original_messages=self._originals
-        )
-        try:
-            made = on_step_end(event)
-            if inspect.isawaitable(made):
-                await cast("Awaitable[object]", made)
-        except Exception as exc:  # noqa: BLE001 - a user's callback: what it raises is reported (rule 12.6)
-            self._mapper.on_error(exc)
+    async def _end_step(self, chunk: Chunk) -> None:
+        """Call `on_step_end`, and pass the step's last chunk on."""
+        await self._tracker.end_step()
         try:
             self._out(chunk)
         except BaseException as exc:  # noqa: BLE001 - what the sink raised; `pump` raises it
@@ -337,36 +340,10 @@ class UIMessageStream:
 
     async def _end(self) -> None:
         """Call `on_end`, once."""
-        if self._is_done:
-            return
-        self._is_done = True
-        if self._on_end is None or self._reducer is None:
-            return
-        message, is_continuation = self._response()
-        event = StreamEndEvent(
-            response_message=message,
-            is_continuation=is_continuation,
-            original_messages=self._originals,
-            is_aborted=self._is_aborted,
-            outcome=self._outcome,
-            finish_reason=self._reducer.finish_reason,
-            is_cancelled=self._is_cancelled,
-        )
-        made = self._on_end(event)
-        if inspect.isawaitable(made):
-            await cast("Awaitable[object]", made)
-
-    def _response(self) -> tuple[UIMessage, bool]:
-        """Return the message as it stands, and whether it continues the last of the original ones."""
-        assert self._reducer is not None, "a stream without callbacks tracks no message"
-        message = self._reducer.message
-        return message, self._continued is not None and message.id == self._continued.id
+        if not self._is_done:
+            self._is_done = True
+            await self._tracker.end(self._outcome, is_aborted=self._is_aborted, is_cancelled=self._is_cancelled)
 
 
-def _last_assistant(messages: OriginalMessages) -> UIMessage | None:
-    """Return the last message if it is the assistant's; the others are not looked at."""
-    if not messages:
-        return None
-    last = messages[-1]
-    message = parse_ui_message(dict(last)) if isinstance(last, Mapping) else last
-    return message if message.role == "assistant" else None
+def _default_text(_error: object) -> str:
+    return DEFAULT_ERROR_TEXT

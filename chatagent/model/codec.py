@@ -64,12 +64,16 @@ _PARTS: dict[type[ModelMessage], dict[str, type]] = {
     AssistantMessage: {part.type: part for part in _ASSISTANT_PARTS},
     ToolMessage: {part.type: part for part in _TOOL_PARTS},
 }
+_MESSAGE_TYPES = frozenset({SystemMessage, UserMessage, AssistantMessage, ToolMessage})
 _UI_MESSAGE = ", a UI message; convert it with `convert_to_model_messages`"
 _OUTPUT_TYPES = ("text", "json", "error-text", "error-json", "execution-denied", "content")
 
 
 def parse_model_messages(values: Iterable[object]) -> list[ModelMessage]:
     """Read messages from their wire form; see `parse_model_message`."""
+    values = list(values)
+    if _MESSAGE_TYPES.issuperset(map(type, values)):
+        return cast("list[ModelMessage]", values)
     return [parse_model_message(value, path=f"messages[{index}]") for index, value in enumerate(values)]
 
 
@@ -130,7 +134,7 @@ def _fields(cls: type) -> tuple[_Field, ...]:
     return tuple(
         _Field(each.name, _camel(each.name), each.default is MISSING, each.default is UNSET or each.name == "value")
         for each in fields(cls)
-        if each.name not in ("extra", "memo")
+        if each.name not in ("extra", "memo", "beginning")
     )
 
 

@@ -16,7 +16,7 @@ from chatagent.errors import InvalidPromptError, InvalidStreamPartError, Unknown
 from chatagent.model.files import BareData, FileData, file_data_to_wire, parse_file_data
 from chatagent.model.usage import Usage, parse_usage
 from chatagent.ui.slots import Fail, Kind, WireObject, codec_of, wire_class, write_wire
-from chatagent.ui.wire import ProviderMetadata  # noqa: TC001 - the codec reads the annotations at run time
+from chatagent.ui.wire import ProviderMetadata
 
 __all__ = [
     "CallWarning",

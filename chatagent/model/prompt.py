@@ -226,6 +226,7 @@ class SystemMessage:
     provider_options: ProviderOptions | None = None
     extra: Extra | None = None
     memo: object = _memo()
+    beginning: object = _memo()
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +239,7 @@ class UserMessage:
     provider_options: ProviderOptions | None = None
     extra: Extra | None = None
     memo: object = _memo()
+    beginning: object = _memo()
 
     def __post_init__(self) -> None:
         _freeze_content(self, self.content)
@@ -253,6 +255,7 @@ class AssistantMessage:
     provider_options: ProviderOptions | None = None
     extra: Extra | None = None
     memo: object = _memo()
+    beginning: object = _memo()
 
     def __post_init__(self) -> None:
         _freeze_content(self, self.content)
@@ -268,6 +271,7 @@ class ToolMessage:
     provider_options: ProviderOptions | None = None
     extra: Extra | None = None
     memo: object = _memo()
+    beginning: object = _memo()
 
     def __post_init__(self) -> None:
         _freeze_content(self, self.content)

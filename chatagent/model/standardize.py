@@ -117,19 +117,59 @@ async def build_prompt(
 
     Raises:
         MissingToolResultsError: a call of a tool that the provider does not run has no result before the next user or
-            system message, or at the end. Calls whose approval was answered are exempt.
+            system message, or at the end.
         InvalidPromptError: a URL that nobody reads, or a file that this model cannot be given.
     """
     version = model.specification_version
-    standards = [_standard(message, version) for message in messages]
-    prompt = [each.message or message for message, each in zip(messages, standards, strict=True)]
+    history = tuple(messages)
+    holder = _end_of_known_beginning(history, version)
+    known = None if holder is None else cast("_Beginning", holder.beginning)
+    rest = history if known is None else history[len(known.messages) :]
+    standards = [_standard(message, version) for message in rest]
+    prompt = [each.message or message for message, each in zip(rest, standards, strict=True)]
     with_urls = [index for index, each in enumerate(standards) if each.has_urls]
     if with_urls:
         users = [cast("UserMessage", prompt[index]) for index in with_urls]
         for index, message in zip(with_urls, await resolve_urls(users, model, download), strict=True):
             prompt[index] = message
-    _check_tool_results(messages, standards)
-    return (*instructions, *_joined(prompt))
+    _check_tool_results(rest, standards)
+    whole = (*(() if known is None else known.prompt), *_joined(prompt))
+    if history and not with_urls and type(history[-1]) is not ToolMessage:
+        if holder is not None:
+            object.__setattr__(holder, "beginning", None)
+        object.__setattr__(history[-1], "beginning", _Beginning(version, history[:-1], whole[:-1]))
+    return (*instructions, *whole)
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """What the messages before one of them have become; kept with that message, so that it goes when that goes.
+
+    Every tool call among them is answered, and the message that keeps it is no tool message, which the last of them
+    might have to be joined with.
+    """
+
+    version: SpecificationVersion
+    messages: tuple[ModelMessage, ...]
+    prompt: tuple[ModelMessage, ...]
+
+
+LOOK_BACK = 32
+"""How many messages from the end a known beginning is looked for: more than a turn usually adds."""
+
+
+def _end_of_known_beginning(history: tuple[ModelMessage, ...], version: SpecificationVersion) -> ModelMessage | None:
+    """Return the last message before which everything has been worked out already, so that it is not done again."""
+    for position in range(len(history) - 1, max(-1, len(history) - 1 - LOOK_BACK), -1):
+        known = history[position].beginning
+        if (
+            type(known) is _Beginning
+            and known.version == version
+            and len(known.messages) == position
+            and known.messages == history[:position]
+        ):
+            return history[position]
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +186,6 @@ class _Standard:
     """Tool calls that need a result."""
     results: tuple[str, ...] = ()
     """Tool calls that it answers."""
-    requests: tuple[tuple[str, str], ...] = ()
-    """Approvals that it asks for: id of the approval, id of the call."""
-    responses: tuple[str, ...] = ()
-    """Approvals that it answers, by their ids."""
 
 
 _UNCHANGED = _Standard()
@@ -198,14 +234,12 @@ def _assistant(message: AssistantMessage, version: SpecificationVersion) -> _Sta
         return _Standard(None, replace(message, content=(TextPart(message.content),)))
     content: list[AssistantContentPart] = []
     calls: list[str] = []
-    requests: list[tuple[str, str]] = []
     files = False
     for part in message.content:
         match part:
             case TextPart(text="", provider_options=None):
                 continue
             case ToolApprovalRequestPart():
-                requests.append((part.approval_id, part.tool_call_id))
                 continue
             case ToolCallPart() if not part.provider_executed:
                 calls.append(part.tool_call_id)
@@ -215,24 +249,20 @@ def _assistant(message: AssistantMessage, version: SpecificationVersion) -> _Sta
                 content.append(_file(part, version))
             case _:
                 content.append(part)
-    return _Standard(
-        version if files else None, _if_changed(message, content), calls=tuple(calls), requests=tuple(requests)
-    )
+    return _Standard(version if files else None, _if_changed(message, content), calls=tuple(calls))
 
 
 def _tool(message: ToolMessage) -> _Standard:
     content: list[ToolContentPart] = []
     results: list[str] = []
-    responses: list[str] = []
     for part in message.content:
         if isinstance(part, ToolResultPart):
             results.append(part.tool_call_id)
             content.append(part)
             continue
-        responses.append(part.approval_id)
         if part.provider_executed:
             content.append(replace(part, provider_executed=None))
-    return _Standard(None, _if_changed(message, content), results=tuple(results), responses=tuple(responses))
+    return _Standard(None, _if_changed(message, content), results=tuple(results))
 
 
 def _if_changed(
@@ -289,10 +319,6 @@ def _joined(prompt: Iterable[ModelMessage]) -> list[ModelMessage]:
 
 def _check_tool_results(messages: Sequence[ModelMessage], standards: Sequence[_Standard]) -> None:
     """Raise if a call is not answered in time."""
-    asked = {approval: call for each in standards if each.requests for approval, call in each.requests}
-    exempt = {
-        asked[approval] for each in standards if each.responses for approval in each.responses if approval in asked
-    }
     unanswered: dict[str, None] = {}
     for message, each in zip(messages, standards, strict=True):
         if each.calls:
@@ -301,11 +327,10 @@ def _check_tool_results(messages: Sequence[ModelMessage], standards: Sequence[_S
         elif each.results:
             for call in each.results:
                 unanswered.pop(call, None)
-        elif unanswered and message.role in ("user", "system") and not exempt.issuperset(unanswered):
+        elif unanswered and message.role in ("user", "system"):
             break
-    missing = [call for call in unanswered if call not in exempt]
-    if missing:
-        raise MissingToolResultsError(missing)
+    if unanswered:
+        raise MissingToolResultsError(list(unanswered))
 
 
 def _refuse_system(messages: Iterable[ModelMessage]) -> None:

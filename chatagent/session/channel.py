@@ -8,8 +8,10 @@ for records of one kind only, and leaves the others where they are (G-27).
 from __future__ import annotations
 
 import inspect
+import json
 import logging
-from dataclasses import dataclass
+from bisect import insort
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from chatagent.errors import InputStreamTimeoutError, WaitpointTimeoutError, WaitTimeoutError
@@ -86,11 +88,13 @@ class InputProgress:
 class _Once:
     """One wait for one record."""
 
-    __slots__ = ("matches", "record", "waiter")
+    __slots__ = ("is_claimed", "matches", "record", "waiter")
 
     def __init__(self, matches: Callable[[Record], bool] | None, label: str) -> None:
         self.matches = matches
         self.record: Record | None = None
+        self.is_claimed = False
+        """Whether a handler that saw a copy of the record wants it too."""
         self.waiter = Waiter(label)
 
 
@@ -115,21 +119,22 @@ class InputChannel:
         self._store, self._clock, self._tasks = store, clock, tasks
         self._buffer: list[Record] = []
         self._waiting: list[_Once] = []
-        self._handlers: list[Callable[[Record], object]] = []
+        self._handlers: dict[object, Callable[[Record], object]] = {}
         self._reader: OwnedTask | None = None
+        self._failure: Exception | None = None
         self._interrupted = False
 
     def start_after(self, seq: int) -> None:
         """Move both cursors forward to `seq`: what is at or below it is not delivered."""
         self.skip_to(seq)
         self.progress.start_after(seq)
-        self._buffer = [record for record in self._buffer if record.seq > seq]
 
     def skip_to(self, seq: int) -> None:
-        """Move both cursors forward to `seq`, without taking what is below as done with (R-5)."""
+        """Do the same as `start_after`, without taking what is at or below `seq` as done with (R-5)."""
         if self.last_seq_num is None or seq > self.last_seq_num:
             self.last_seq_num = seq
         self._consumed(seq)
+        self._buffer = [record for record in self._buffer if record.seq > seq]
 
     def on(self, handler: Callable[[Record], object]) -> Subscription:
         """Register a handler; records that are buffered are offered to it first, in order (C-34).
@@ -138,12 +143,12 @@ class InputChannel:
             handler: called with each record that nobody waits for; one for which it returns `True` is consumed.
         """
         self._listen()
-        self._handlers.append(handler)
+        key = object()
+        self._handlers[key] = handler
         self._buffer = [record for record in self._buffer if not self._offer(handler, record)]
 
         def off() -> None:
-            if handler in self._handlers:
-                self._handlers.remove(handler)
+            self._handlers.pop(key, None)
 
         return Subscription(off)
 
@@ -167,6 +172,9 @@ class InputChannel:
 
         Returns:
             The record; or `ok=False` with an `InputStreamTimeoutError`, also after `interrupt`.
+
+        Raises:
+            StoreError: the log can no longer be read: the store is closed, or the session was deleted.
         """
         deadline = None if timeout is None else self._clock.now() + timeout
         record = await self._next(deadline, matches, label)
@@ -185,6 +193,9 @@ class InputChannel:
 
         Returns:
             The record; or `ok=False` with a `WaitpointTimeoutError`.
+
+        Raises:
+            StoreError: the log can no longer be read.
         """
         deadline = None if timeout is None else self._clock.now() + timeout
         record = await self._next(deadline, matches, label)
@@ -211,12 +222,19 @@ class InputChannel:
             on_suspend: called before the run suspends.
             on_resume: called after a record has ended the suspension.
             matches: which records to take; the others stay where they are.
+
+        Returns:
+            The record; or `ok=False` with the error of the wait that came to nothing. After `interrupt` it never
+            suspends.
+
+        Raises:
+            StoreError: the log can no longer be read.
         """
         if idle_timeout > 0 or self.peek(matches) is not None:
             result = await self.once(idle_timeout, matches=matches)
-            if result.ok or self._interrupted:
+            if result.ok:
                 return result
-        if skip_suspend:
+        if skip_suspend or self._interrupted:
             error = InputStreamTimeoutError(session_id=self.session_id, timeout=idle_timeout)
             return WaitResult(ok=False, error=error)
         if on_suspend is not None:
@@ -238,6 +256,9 @@ class InputChannel:
     def interrupt(self) -> None:
         """End every wait, now and later, as if its time had run out."""
         self._interrupted = True
+        self._end_waits()
+
+    def _end_waits(self) -> None:
         waiting, self._waiting = self._waiting, []
         for once in waiting:
             once.waiter.wake()
@@ -250,45 +271,69 @@ class InputChannel:
                 del self._buffer[index]
                 self._consumed(record.seq)
                 return record
-        if self._interrupted:
-            return None
-        self._listen()
         once = _Once(matches, label)
+        if not self._interrupted and self._failure is None:
+            self._listen()
+            await self._wait_for(once, deadline)
+        if once.record is None and self._failure is not None and not self._interrupted:
+            raise self._failure
+        return once.record
+
+    async def _wait_for(self, once: _Once, deadline: float | None) -> None:
         self._waiting.append(once)
         try:
             await wait_until(once.waiter, self._clock, deadline, kind="wait")
+        except BaseException:
+            if once.record is not None and not once.is_claimed:
+                self._give_back(once.record)
+            raise
         finally:
             if once in self._waiting:
                 self._waiting.remove(once)
-        return once.record
 
     def _listen(self) -> None:
         if self._reader is None:
             self._reader = self._tasks.start(self._read, name="the reader of .in")
 
     async def _read(self) -> None:
-        async with self._store.follow(self.session_id, "in", after=self.last_seq_num) as pages:
-            async for page in pages:
-                for record in page.records:
-                    self._dispatch(record)
+        try:
+            async with self._store.follow(self.session_id, "in", after=self.last_seq_num) as pages:
+                async for page in pages:
+                    for record in page.records:
+                        self._dispatch(_decoded(record))
+        except Exception as exc:  # noqa: BLE001 - raised by whoever waits for input, now or later
+            self._failure = exc
+            self._end_waits()
 
     def _dispatch(self, record: Record) -> None:
         if self.last_seq_num is not None and record.seq <= self.last_seq_num:
             return
         self.last_seq_num = record.seq
+        once = self._hand_to_waiting(record)
+        is_claimed = self._tell_handlers(record)
+        if once is not None:
+            once.is_claimed = is_claimed
+        elif not is_claimed:
+            self._buffer.append(record)
+
+    def _hand_to_waiting(self, record: Record) -> _Once | None:
+        """Give a record to the oldest wait that takes it, if there is one (C-32)."""
         for once in self._waiting:
             if once.matches is None or once.matches(record):
                 self._waiting.remove(once)
                 self._consumed(record.seq)
                 once.record = record
-                self._tell_handlers(record)
                 once.waiter.wake()
-                return
-        if not self._tell_handlers(record):
-            self._buffer.append(record)
+                return once
+        return None
+
+    def _give_back(self, record: Record) -> None:
+        """Take back a record whose taker was cancelled before it could go on, so that it is not lost."""
+        if self._hand_to_waiting(record) is None:
+            insort(self._buffer, record, key=lambda each: each.seq)
 
     def _tell_handlers(self, record: Record) -> bool:
-        verdicts = [self._offer(handler, record) for handler in tuple(self._handlers)]
+        verdicts = [self._offer(handler, record) for handler in tuple(self._handlers.values())]
         return any(verdicts)
 
     def _offer(self, handler: Callable[[Record], object], record: Record) -> bool:
@@ -308,6 +353,17 @@ class InputChannel:
     def _consumed(self, seq: int) -> None:
         if self.last_dispatched_seq_num is None or seq > self.last_dispatched_seq_num:
             self.last_dispatched_seq_num = seq
+
+
+def _decoded(record: Record) -> Record:
+    """Return a record whose data a client has sent as JSON text with the value itself (C-23)."""
+    if not isinstance(record.data, str):
+        return record
+    try:
+        data = json.loads(record.data)
+    except (ValueError, RecursionError):
+        return record
+    return replace(record, data=data) if isinstance(data, dict) else record
 
 
 async def _finish(work: Awaitable[Any]) -> None:
@@ -341,10 +397,11 @@ class OutputChannel:
 
     def write(self, chunk: object) -> None:
         """Write one chunk as a data record; a plain call."""
-        headers = self._answers
-        if headers:
-            self._answers = ()
-        self._writer.write(NewRecord(chunk, headers))
+        if self._answers:
+            headers, self._answers = self._answers, ()
+            self._writer.write(NewRecord(chunk, headers))
+        else:
+            self._writer.write_data(chunk)
 
     async def append(self, chunk: object) -> int:
         """Write one chunk and return its number once it is stored."""

@@ -13,7 +13,7 @@ from chatagent.session.records import slotted
 from chatagent.ui.slots import UNSET, Unset
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
     from typing import Self
@@ -390,6 +390,13 @@ class NowaitStore(Protocol):
         run: RunRequest | None = None,
     ) -> AppendAck:
         """Do what `append` does, at once."""
+        ...
+
+    def data_appender(self, session_id: str, epoch: int) -> Callable[[object], int]:
+        """Return a function that appends one data record without headers to `.out` and returns its number.
+
+        It is the path of every chunk, so what is the same for all of them is looked up once.
+        """
         ...
 
 

@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from chatagent.current import current_clock
 from chatagent.errors import InvalidArgumentError, RecordTooLargeError, StoreClosedError
 from chatagent.session.limits import MAX_BATCH, MAX_RECORDS, weigh_record
+from chatagent.session.records import NewRecord
 from chatagent.session.store import NowaitStore
 from chatagent.session.values import BYTES_PER_WEIGHT
 from chatagent.tasks import OwnedTask
 from chatagent.waiting import Waiter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from chatagent.clock import Clock
-    from chatagent.session.records import Direction, NewRecord
+    from chatagent.session.records import Direction
     from chatagent.session.store import SessionStore
     from chatagent.tasks import TaskSet
 
@@ -70,6 +73,7 @@ class ChannelWriter:
     ) -> None:
         self._store = store
         self._append_nowait = store.append_nowait if isinstance(store, NowaitStore) else None
+        self._append_data: Callable[[object], int | None] | None = None
         self._session_id = session_id
         self._direction: Direction = direction
         self._epoch = epoch
@@ -121,6 +125,36 @@ class ChannelWriter:
             raise
         self.last = number = ack.last
         return number
+
+    def write_data(self, data: object) -> int | None:
+        """Write one data record without headers; the same as `write(NewRecord(data))`, and quicker.
+
+        Raises:
+            InvalidArgumentError: JSON cannot hold the data; the writer lives on.
+            RecordTooLargeError: it is above a limit; the writer lives on.
+            StoreError: an append has failed, this one or an earlier one.
+        """
+        append = self._append_data
+        if append is None:
+            append = self._append_data = self._data_appender()
+        if self.error is not None:
+            raise self.error
+        try:
+            number = append(data)
+        except (InvalidArgumentError, RecordTooLargeError):
+            raise
+        except Exception as exc:
+            self.error = exc
+            raise
+        if number is not None:
+            self.last = number
+        return number
+
+    def _data_appender(self) -> Callable[[object], int | None]:
+        store = self._store
+        if isinstance(store, NowaitStore) and self._direction == "out" and self._epoch is not None:
+            return store.data_appender(self._session_id, self._epoch)
+        return lambda data: self.write(NewRecord(data))
 
     async def flush(self) -> int:
         """Return the last number (-1 for none) once everything written before is as lasting as the store promises.

@@ -161,4 +161,9 @@ def _override(section: Any, name: str, values: object) -> object:
             raise InvalidArgumentError(
                 argument=f"task_context[{name!r}]", value=key, problem=f"its fields are {', '.join(sorted(known))}"
             )
-    return replace(section, **values)
+    return replace(section, **{key: _frozen(value) for key, value in values.items()})
+
+
+def _frozen(value: Any) -> Any:
+    """Return a list as a tuple: a run context is shared by all hooks."""
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value

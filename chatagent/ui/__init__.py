@@ -41,9 +41,16 @@ from chatagent.ui.codec import (
     parse_chunk,
     to_wire,
 )
+from chatagent.ui.composed_stream import (
+    ComposedUIMessageStream,
+    create_ui_message_stream,
+)
 from chatagent.ui.js_json import (
     format_json,
     format_json_bytes,
+)
+from chatagent.ui.json_schema import (
+    schema_problem,
 )
 from chatagent.ui.messages import (
     CustomUIPart,
@@ -70,11 +77,22 @@ from chatagent.ui.partial_json import (
     PartialJson,
     parse_partial_json,
 )
+from chatagent.ui.production import (
+    ChunkSource,
+    Execute,
+    UIMessageStreamWriter,
+)
 from chatagent.ui.reading import (
     read_ui_message_stream,
 )
 from chatagent.ui.reducer import (
     MessageReducer,
+)
+from chatagent.ui.schema import (
+    Parse,
+    ValueSchema,
+    problem_of,
+    schema_parser,
 )
 from chatagent.ui.slots import (
     UNSET,
@@ -98,6 +116,23 @@ from chatagent.ui.sse import (
 from chatagent.ui.surrogates import (
     join_surrogates,
 )
+from chatagent.ui.tracking import (
+    DEFAULT_ERROR_TEXT,
+    OriginalMessages,
+    ResponseTracker,
+    StreamEndEvent,
+    StreamOutcome,
+    StreamStepEndEvent,
+)
+from chatagent.ui.validate import (
+    InvalidMessages,
+    MessageValidation,
+    ToolSchema,
+    ToolWithSchemas,
+    ValidMessages,
+    safe_validate_ui_messages,
+    validate_ui_messages,
+)
 from chatagent.ui.validation import (
     parse_ui_message,
 )
@@ -110,6 +145,7 @@ from chatagent.ui.wire import (
 
 __all__ = [
     "CHUNK_TYPES",
+    "DEFAULT_ERROR_TEXT",
     "SSE_DONE",
     "SSE_HEADERS",
     "SSE_KEEP_ALIVE",
@@ -117,23 +153,30 @@ __all__ = [
     "UNSET",
     "Abort",
     "Chunk",
+    "ChunkSource",
     "Codec",
+    "ComposedUIMessageStream",
     "Custom",
     "CustomUIPart",
     "DataChunk",
     "DataUIPart",
     "DynamicToolUIPart",
     "Error",
+    "Execute",
     "Fail",
     "File",
     "FileUIPart",
     "Finish",
     "FinishReason",
     "FinishStep",
+    "InvalidMessages",
     "JSONObject",
     "Kind",
     "MessageMetadata",
     "MessageReducer",
+    "MessageValidation",
+    "OriginalMessages",
+    "Parse",
     "PartialJson",
     "ProviderMetadata",
     "ReasoningDelta",
@@ -143,6 +186,7 @@ __all__ = [
     "ReasoningStart",
     "ReasoningUIPart",
     "ResetStep",
+    "ResponseTracker",
     "Role",
     "SSEDecoder",
     "SourceDocument",
@@ -154,6 +198,9 @@ __all__ = [
     "SteeringMessage",
     "SteeringMessageUIPart",
     "StepStartUIPart",
+    "StreamEndEvent",
+    "StreamOutcome",
+    "StreamStepEndEvent",
     "TextDelta",
     "TextEnd",
     "TextStart",
@@ -169,16 +216,22 @@ __all__ = [
     "ToolOutputDenied",
     "ToolOutputError",
     "ToolPart",
+    "ToolSchema",
     "ToolState",
     "ToolUIPart",
+    "ToolWithSchemas",
     "UIMessage",
+    "UIMessageStreamWriter",
     "UIPart",
     "UnknownChunk",
     "UnknownUIPart",
     "Unset",
+    "ValidMessages",
+    "ValueSchema",
     "WireModel",
     "WireObject",
     "codec_of",
+    "create_ui_message_stream",
     "format_json",
     "format_json_bytes",
     "format_sse",
@@ -186,8 +239,13 @@ __all__ = [
     "parse_chunk",
     "parse_partial_json",
     "parse_ui_message",
+    "problem_of",
     "read_ui_message_stream",
+    "safe_validate_ui_messages",
+    "schema_parser",
+    "schema_problem",
     "to_wire",
+    "validate_ui_messages",
     "wire_class",
     "write_wire",
 ]

@@ -6,6 +6,8 @@ import inspect
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
 from chatagent.agent import AgentRun, run_agent
 from chatagent.current import current_run
 from chatagent.task import LocalValues
@@ -103,7 +105,8 @@ class DrivenRun:
             await driver.until_or_give_up(lambda: task.done, BUSY_GRACE, grace=CLOSE_GRACE)
         if not task.done:
             task.cancel()
-            await driver.until_or_give_up(lambda: task.done, wait_timeout)
+            with anyio.move_on_after(wait_timeout):
+                await task.join()
         if not task.done:
             warnings.warn(
                 f"{task.name} does not end although it was cancelled; it stands at {innermost_user_frame(task)}",

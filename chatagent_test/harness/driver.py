@@ -1,16 +1,23 @@
 """Waiting for a run, and moving virtual time while it cannot go on by itself.
 
-Time moves only when every task of the run waits on something of ours, and then to the next sleep or limit, never to the
-end of a wait for input. Nothing polls: a driver waits for news of the run, and looks again when there is some.
+Time moves only when every task of the run waits on something of ours, and only for a sleep or a limit, never for the
+end of a wait for input. It goes from deadline to deadline, so that a wait that ends on the way ends at its own instant.
+Nothing polls: a driver waits for news of the run, and looks again when there is some.
+
+User code that waits on something foreign counts as busy. If somebody sleeps on the clock all the same, a second rule
+moves it: nothing has changed for 5 ms of real time, every task of the event loop waits, and nothing but a sleep ends by
+the move, since a slow real query must not trip a limit.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio.lowlevel import checkpoint
 
+from chatagent.clock import to_seconds
 from chatagent.errors import WaitTimeoutError
 from chatagent_test.clock import VirtualClock
 
@@ -18,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from chatagent.clock import Clock
-    from chatagent.timers import TimerKind
     from chatagent.waiting import Ledger
     from chatagent_test.harness.watch import RunWatch
 
@@ -83,17 +89,12 @@ class Driver:
             grace: seconds on the run's clock that may pass meanwhile.
         """
         is_virtual = isinstance(self.clock, VirtualClock)
-        end = self.clock.now() + grace
+        latest = self.clock.now() + grace
         with anyio.move_on_after(patience if is_virtual else patience + grace):
             while not done():
                 if not self._quiet or not is_virtual:
-                    await self.watch.news().wait()
-                    continue
-                version = self.ledger.version
-                await checkpoint()
-                if done() or not self._quiet or self.ledger.version != version:
-                    continue
-                if not self._jump(("sleep", "limit"), latest=end):
+                    await self._news()
+                elif await self._is_calm() and not done() and not self._jump(latest=latest):
                     break
         return done()
 
@@ -103,71 +104,108 @@ class Driver:
         Raises:
             WaitTimeoutError: something of it went on for `wait_timeout` real seconds, or waits on something foreign.
         """
-        calm = -1
-
-        def is_calm() -> bool:
-            return self._quiet and self.ledger.version == calm
-
-        with anyio.move_on_after(self.wait_timeout) as limit:
-            while not is_calm():
-                if self._quiet:
-                    calm = self.ledger.version
-                    await checkpoint()
-                else:
-                    await self.watch.news().wait()
-        if limit.cancelled_caught and not self._quiet:
-            raise WaitTimeoutError(f"settle: the run was not quiet within {self.wait_timeout:g} s.\n{self.describe()}")
+        await self._settle(None)
 
     async def advance(self, seconds: float) -> None:
-        """Move virtual time on, from deadline to deadline, letting the run work in between."""
+        """Move virtual time on, from deadline to deadline, letting the run work in between.
+
+        Raises:
+            InvalidArgumentError: `seconds` is negative or not finite.
+            WaitTimeoutError: see `settle`; but if somebody sleeps on the clock, the second rule may let time go on.
+        """
         assert isinstance(self.clock, VirtualClock)
-        end = self.clock.now() + seconds
-        await self.settle()
+        end = self.clock.now() + to_seconds(seconds, argument="seconds")
+        await self._settle(end)
         while True:
             deadline = self.clock.next_deadline()
             if deadline is None or deadline > end:
                 break
             self.clock.move_to(deadline)
-            await self.settle()
+            await self._settle(end)
         self.clock.move_to(end)
-        await self.settle()
+        await self._settle(end)
+
+    @property
+    def _ledgers(self) -> Sequence[Ledger]:
+        """The ledgers of all runs that live by the clock."""
+        return self.clock.ledgers if isinstance(self.clock, VirtualClock) else (self.ledger,)
 
     @property
     def _quiet(self) -> bool:
-        if isinstance(self.clock, VirtualClock) and len(self.clock.ledgers) > 1:
-            return all(ledger.quiet for ledger in self.clock.ledgers)
-        return self.ledger.quiet
+        return all(ledger.quiet for ledger in self._ledgers)
+
+    @property
+    def _version(self) -> int:
+        """Changes whenever one of the ledgers does."""
+        return sum(ledger.version for ledger in self._ledgers)
+
+    async def _news(self) -> None:
+        """Return at the next thing that happens to the run, or when another run on the clock falls quiet."""
+        others = [ledger.watch(self.watch.stir) for ledger in self._ledgers if ledger is not self.ledger]
+        try:
+            await self.watch.news().wait()
+        finally:
+            for unwatch in others:
+                unwatch()
+
+    async def _is_calm(self) -> bool:
+        """Return whether the quiet lasts: a task that is being cancelled counts as waiting until its next step."""
+        version = self._version
+        await checkpoint()
+        return self._quiet and self._version == version
+
+    async def _settle(self, latest: float | None) -> None:
+        """Wait until the run is quiet; if time is to move to `latest`, who sleeps may wait by the second rule."""
+        with anyio.move_on_after(self.wait_timeout) as limit:
+            while True:
+                if self._quiet:
+                    if await self._is_calm():
+                        return
+                elif latest is None or not self._only_sleeps_end(latest):
+                    await self._news()
+                elif await self._waits_abroad():
+                    return
+        if limit.cancelled_caught and not self._quiet:
+            raise WaitTimeoutError(f"settle: the run was not quiet within {self.wait_timeout:g} s.\n{self.describe()}")
 
     async def _step(self, done: Callable[[], bool], *, move_time: bool) -> None:
-        if not self._quiet:
-            await self._wait_while_busy(move_time=move_time)
-            return
-        version = self.ledger.version
-        await checkpoint()
-        if done() or not self._quiet or self.ledger.version != version:
-            return
-        if not (move_time and self._jump(("sleep", "limit"))):
-            await self.watch.news().wait()
+        """Wait for news, or move time if that is what the run needs."""
+        if self._quiet:
+            if await self._is_calm() and not done() and not (move_time and self._jump()):
+                await self._news()
+        elif not (move_time and self._only_sleeps_end()):
+            await self._news()
+        elif await self._waits_abroad() and not done() and self._only_sleeps_end():
+            self._jump()
 
-    async def _wait_while_busy(self, *, move_time: bool) -> None:
-        """Wait for news of a run that is busy, or that waits on something foreign while somebody sleeps."""
-        if not (move_time and isinstance(self.clock, VirtualClock) and self.clock.sleeping):
-            await self.watch.news().wait()
-            return
-        version = self.ledger.version
+    async def _waits_abroad(self) -> bool:
+        """Return whether a busy run waits on something foreign; `False` as soon as there is news of it."""
+        version = self._version
         with anyio.move_on_after(PATIENCE):
-            await self.watch.news().wait()
-            return
-        if self.ledger.version == version and await _everybody_waits():
-            self._jump(("sleep",))
-
-    def _jump(self, kinds: Sequence[TimerKind], *, latest: float | None = None) -> bool:
-        """Move virtual time to the next deadline of these kinds, unless somebody holds it; returns whether it moved."""
-        clock = self.clock
-        if not isinstance(clock, VirtualClock) or self.ledger.time_stands_still:
+            await self._news()
             return False
-        deadline = clock.next_deadline(kinds)
-        if deadline is None or (latest is not None and deadline > latest):
+        return self._version == version and await _everybody_waits() and self._version == version
+
+    def _only_sleeps_end(self, latest: float = math.inf) -> bool:
+        """Return whether somebody sleeps, and nothing but sleeps ends if time moves to the first sleep's end."""
+        clock = self.clock
+        if not isinstance(clock, VirtualClock):
+            return False
+        sleep = clock.next_deadline(("sleep",))
+        other = clock.next_deadline(("limit", "wait"))
+        return sleep is not None and (other is None or other > min(sleep, latest))
+
+    def _jump(self, *, latest: float = math.inf) -> bool:
+        """Move virtual time one deadline towards the next sleep or limit; returns whether it moved.
+
+        It does not move if there is none until `latest`, or while a task of a run waits where time stands still.
+        """
+        clock = self.clock
+        if not isinstance(clock, VirtualClock) or any(ledger.time_stands_still for ledger in self._ledgers):
+            return False
+        target = clock.next_deadline(("sleep", "limit"))
+        deadline = clock.next_deadline()
+        if target is None or deadline is None or target > latest:
             return False
         clock.move_to(deadline)
         return True

@@ -22,6 +22,7 @@ from chatagent.waiting import Ledger
 from chatagent_test.clock import VirtualClock
 from chatagent_test.harness.driven_run import DrivenRun
 from chatagent_test.harness.driver import Driver
+from chatagent_test.harness.failures import Failures
 from chatagent_test.harness.platform import Platform
 from chatagent_test.harness.seeds import Seeds
 from chatagent_test.harness.turn import PendingTurn, Turn, chunks_of, raw_chunks_of
@@ -98,8 +99,9 @@ class ChatAgentHarness:
             strict=strict,
             seeds=self._seeds,
         )
+        self._failures = Failures(self._run, self._watch)
+        self._sent: list[Sent] = []
         self._state: Literal["open", "closing", "closed"] = "open"
-        self._error_seen = False
 
     # --- what a test looks at ---
 
@@ -219,7 +221,7 @@ class ChatAgentHarness:
         await self._driver.until(
             lambda: watch.is_waiting or bool(watch.turns) or watch.ended, "start: the run has not finished booting"
         )
-        self._raise_run_error()
+        self._failures.raise_run_error()
 
     async def send_message(self, message: str | UIMessage | Mapping[str, Any], *, until: Until = "idle") -> Turn:
         """Send one user message and wait until its turn has settled.
@@ -295,6 +297,7 @@ class ChatAgentHarness:
             data["messageId"] = message_id
         self._check_sendable()
         sent = Sent()
+        self._sent.append(sent)
         self._put(data, sent)
         return await self._await_turn(sent, until, "send_handover")
 
@@ -351,12 +354,15 @@ class ChatAgentHarness:
 
         Raises:
             AgentRunEndedError: the run is over and it does not hold.
+            BaseException: what failed a turn, if no driver has told, nothing is left to do, and it does not hold.
             WaitTimeoutError: it did not come to hold within `wait_timeout` real seconds.
         """
         self._begin_waiting()
-        await self._driver.until(lambda: bool(predicate(self)) or self._watch.ended, "wait_for: the predicate is false")
+        await self._driver.until(
+            lambda: bool(predicate(self)) or self._waits_in_vain(), "wait_for: the predicate is false"
+        )
         if not predicate(self):
-            self._raise_ended("wait_for")
+            self._raise_in_vain("wait_for")
 
     async def wait_streaming(self, text: str | None = None) -> None:
         """Wait until the turn that is on has streamed something.
@@ -366,6 +372,8 @@ class ChatAgentHarness:
 
         Raises:
             AgentRunEndedError: the run is over and nothing of the kind was streamed.
+            BaseException: what failed a turn, if no driver has told, nothing is left to do, and nothing of the kind was
+                streamed.
             WaitTimeoutError: nothing of the kind within `wait_timeout` real seconds.
         """
         self._begin_waiting()
@@ -373,26 +381,26 @@ class ChatAgentHarness:
         unsubscribe = self._watch.listen(streaming.see)
         try:
             await self._driver.until(
-                lambda: streaming.seen or self._watch.ended, f"wait_streaming: nothing streamed that contains {text!r}"
+                lambda: streaming.seen or self._waits_in_vain(),
+                "wait_streaming: nothing was streamed" + ("" if text is None else f" that contains {text!r}"),
             )
         finally:
             unsubscribe()
         if not streaming.seen:
-            self._raise_ended("wait_streaming")
+            self._raise_in_vain("wait_streaming")
 
     async def wait_idle(self) -> None:
-        """Wait until no turn is on: the run waits for input, or has ended.
+        """Wait until everything that was sent is answered, and the run waits for input or has ended.
 
         Raises:
             BaseException: what ended the run, if it failed and no driver has told yet.
         """
         self._begin_waiting()
-        watch = self._watch
         lazy = self._mode == "submit-message"
         await self._driver.until(
-            lambda: (lazy and not self._run.started) or watch.is_waiting or watch.ended, "wait_idle: a turn is on"
+            lambda: (lazy and not self._run.started) or self._is_idle() or self._watch.ended, "wait_idle: a turn is on"
         )
-        self._raise_run_error()
+        self._failures.raise_run_error()
 
     async def wait_ended(self) -> None:
         """Wait until the run is over.
@@ -402,7 +410,7 @@ class ChatAgentHarness:
         """
         self._begin_waiting()
         await self._driver.until(lambda: self._watch.ended, "wait_ended: the run goes on")
-        self._raise_run_error()
+        self._failures.raise_run_error()
 
     async def settle(self) -> None:
         """Wait until nothing of the run can go on by itself; it waits for input, a gate, a hold or a timer.
@@ -428,7 +436,7 @@ class ChatAgentHarness:
             raise InvalidArgumentError(argument="seconds", value=seconds, problem="time does not go backwards")
         self._begin_waiting()
         await self._driver.advance(seconds)
-        self._raise_run_error()
+        self._failures.raise_run_error()
 
     async def close(self, *, raise_errors: bool = False) -> None:
         """End the run and wait for its end. May be called twice, and after the run has ended.
@@ -437,7 +445,7 @@ class ChatAgentHarness:
         and may finish what it does; after 5 seconds on its clock it is cancelled.
 
         Args:
-            raise_errors: raise what ended the run, if no driver has raised it.
+            raise_errors: raise what ended the run or failed a turn, unless a driver has raised it or returned the turn.
         """
         if self._state == "open":
             self._state = "closing"
@@ -450,7 +458,7 @@ class ChatAgentHarness:
         elif self._run.task is not None:
             await self._run.task.join()
         if raise_errors:
-            self._raise_run_error()
+            self._failures.raise_untold()
 
     async def __aenter__(self) -> Self:
         """Begin the run; its boot goes on while the block begins."""
@@ -460,7 +468,7 @@ class ChatAgentHarness:
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close the harness; a failure that no driver saw is raised, unless the block itself raised."""
+        """Close the harness; a failure that no driver has told is raised, unless the block itself raised."""
         await self.close(raise_errors=exc is None)
 
     # --- sending ---
@@ -497,14 +505,15 @@ class ChatAgentHarness:
                 raise HarnessModeError(
                     "in mode submit-message the run boots with its first message; send that before anything else"
                 )
+            self._sent.append(sent)
             sent.put(None, self._watch)
             self._run.start({**self._boot_payload, "message": to_wire(message)})
             return
         self._boot()
         if isinstance(payload.get("message"), UIMessage):
             payload = {**payload, "message": to_wire(payload["message"])}
-        data = {"kind": "message", "payload": payload}
-        self._put(data, sent)
+        self._sent.append(sent)
+        self._put({"kind": "message", "payload": payload}, sent)
 
     def _put(self, data: Mapping[str, Any], sent: Sent) -> None:
         """Put a record on `.in`, as soon as the run has read the past."""
@@ -524,6 +533,7 @@ class ChatAgentHarness:
             self._raise_ended(name)
         seen = sent.turn_in(watch)
         assert seen is not None
+        self._failures.tell(seen)
         end = seen.settled_at if settled else seen.complete_at
         return Turn(seen, watch.records[sent.window_start(watch, seen) : end])
 
@@ -557,14 +567,24 @@ class ChatAgentHarness:
         if self._watch.ended:
             self._raise_ended("send")
 
-    def _raise_run_error(self) -> None:
-        error = self.run_error
-        if error is not None and not self._error_seen:
-            self._error_seen = True
-            raise error
+    def _is_idle(self) -> bool:
+        """Return whether the run waits for input, and everything that was sent is answered."""
+        if not self._watch.is_waiting:
+            return False
+        self._sent = [sent for sent in self._sent if not sent.is_answered(self._watch, settled=True)]
+        return not self._sent
+
+    def _waits_in_vain(self) -> bool:
+        """Return whether nothing more will come: the run is over, or a turn has failed and nothing is left to do."""
+        return self._watch.ended or (self._failures.untold_of_turns and self._is_idle())
+
+    def _raise_in_vain(self, name: str) -> None:
+        if not self._watch.ended:
+            self._failures.raise_untold()
+        self._raise_ended(name)
 
     def _raise_ended(self, name: str) -> None:
-        self._raise_run_error()
+        self._failures.raise_run_error()
         if self._state != "open":
             raise HarnessClosedError(f"{name}: the harness was closed before it was answered")
         raise AgentRunEndedError(

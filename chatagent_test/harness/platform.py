@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from chatagent.agent import ChatAgent
     from chatagent.clock import Clock
     from chatagent.ids import IdGenerator
-    from chatagent.session import Direction, Record, Snapshot
+    from chatagent.session import Direction, Snapshot
     from chatagent.waiting import Ledger
     from chatagent_test.harness.seeds import Seeds
     from chatagent_test.harness.watch import RunWatch
@@ -73,7 +73,7 @@ class Platform:
         self.is_open = True
         if seeds.any_record:
             await self._seed(seeds)
-        self.store.observe(self._on_append)
+        self.store.observe(self.watch.appended)
 
     async def close(self) -> None:
         """Close the store; what it holds can no longer be read."""
@@ -151,10 +151,6 @@ class Platform:
         for direction, cursor in cursors.items():
             if isinstance(cursor, str) and cursor.isdecimal():
                 self.store.number_from(self.chat_id, direction, int(cursor) + 1)
-
-    def _on_append(self, session_id: str, direction: Direction, records: tuple[Record, ...]) -> None:
-        if direction == "out":
-            self.watch.add_records(records)
 
 
 class _WatchedSnapshots:

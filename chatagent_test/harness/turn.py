@@ -50,9 +50,8 @@ class Turn:
         self._chunks: list[Chunk] | None = None
 
     def __repr__(self) -> str:
-        return (
-            f"Turn(index={self.index}, text={self.text!r}, finish_reason={self.finish_reason!r}, error={self.error!r})"
-        )
+        error = None if self._report is None else self._report.error
+        return f"Turn(index={self.index}, text={self.text!r}, finish_reason={self.finish_reason!r}, error={error!r})"
 
     @property
     def index(self) -> int | None:
@@ -89,6 +88,8 @@ class Turn:
     @property
     def error(self) -> BaseException | None:
         """The exception that failed the turn, itself; `None` if none did."""
+        if self._seen is not None and self._seen.report is not None:
+            self._seen.told = True
         return None if self._report is None else self._report.error
 
     @property

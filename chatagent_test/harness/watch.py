@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import anyio
 
 from chatagent.agent import BootReport, HookCall, NullObserver, TurnReport
+from chatagent.session import is_command
 from chatagent.ui import TextDelta
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chatagent.session import Record
+    from chatagent.session import Direction, Record
 
 __all__ = ["RunWatch", "SeenTurn", "Sent", "Streaming"]
 
@@ -38,6 +39,8 @@ class SeenTurn:
     hooks: list[HookCall] = field(default_factory=list[HookCall])
     left: bool = False
     """Whether the run has gone on from it: waits, works on another, or has ended."""
+    told: bool = False
+    """Whether the test knows how it went: a driver has returned it, or its error was read."""
 
 
 class RunWatch(NullObserver):
@@ -55,7 +58,7 @@ class RunWatch(NullObserver):
         self.upgrade = False
         self.ended = False
         self.on_boot: Callable[[], None] | None = None
-        self._listeners: list[Callable[[Record], None]] = []
+        self._listeners: tuple[Callable[[Record], None], ...] = ()
         self._news: anyio.Event | None = None
 
     def news(self) -> anyio.Event:
@@ -72,19 +75,24 @@ class RunWatch(NullObserver):
 
     def listen(self, callback: Callable[[Record], None]) -> Callable[[], None]:
         """Call back with each record of `.out` as it is written; returns what ends that."""
-        self._listeners.append(callback)
-        return lambda: self._listeners.remove(callback) if callback in self._listeners else None
+        self._listeners = (*self._listeners, callback)
 
-    def add_records(self, records: tuple[Record, ...]) -> None:
-        """Take records that were appended to `.out`."""
-        for record in records:
-            if record.headers and record.headers[0][0] == "":
-                continue
-            self.records.append(record)
-            for callback in tuple(self._listeners):
-                callback(record)
-        if self._news is not None:
-            self.stir()
+        def unsubscribe() -> None:
+            self._listeners = tuple(each for each in self._listeners if each is not callback)
+
+        return unsubscribe
+
+    def appended(self, session_id: str, direction: Direction, records: tuple[Record, ...]) -> None:
+        """Take records that were appended to a channel of the session."""
+        if direction == "out":
+            for record in records:
+                if record.headers and is_command(record):
+                    continue
+                self.records.append(record)
+                for callback in self._listeners:
+                    callback(record)
+            if self._news is not None:
+                self.stir()
 
     def booted(self, report: BootReport) -> None:
         """See `RunObserver.booted`."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 import chatagent
+import chatagent_test
 from chatagent_test.clock import VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
+    from types import FrameType, ModuleType
 
     from chatagent.clock import Clock
     from chatagent.tasks import OwnedTask
@@ -21,8 +24,15 @@ if TYPE_CHECKING:
 
 __all__ = ["describe_run", "innermost_user_frame"]
 
-_OURS = tuple(os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep for module in (chatagent, anyio))
 _LIMIT = 12
+
+
+def _folder_of(module: ModuleType) -> str:
+    return os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep
+
+
+_OURS = tuple(map(_folder_of, (chatagent, chatagent_test, anyio, asyncio)))
+"""Where no line of user code is. The other backend is added when it is there."""
 
 
 def describe_run(watch: RunWatch, ledger: Ledger, clock: Clock, task: OwnedTask | None) -> str:
@@ -41,8 +51,10 @@ def describe_run(watch: RunWatch, ledger: Ledger, clock: Clock, task: OwnedTask 
 def innermost_user_frame(task: OwnedTask | None) -> str:
     """Return file and line of the innermost frame of user code in a task."""
     frames = [] if task is None or task.done else list(_frames(task.native_task))
+    backend = sys.modules.get("trio")
+    ours = _OURS if backend is None else (*_OURS, _folder_of(backend))
     for frame in reversed(frames):
-        if not frame.f_code.co_filename.startswith(_OURS):
+        if not frame.f_code.co_filename.startswith(ours):
             return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
     return "no line of user code"
 

@@ -1,17 +1,22 @@
-"""The pure parts of the interpreter of chat agent scenarios: numbering, comparing, schemas, directive conditions."""
+"""The interpreter of chat agent scenarios: numbering, comparing, schemas, conditions, and some scenarios of its own."""
 
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
+import anyio
 import pytest
 
 from conformance.chat_agent.comparing import problems_of
+from conformance.chat_agent.errors import UnsupportedScenarioError
 from conformance.chat_agent.placeholders import Authored, number_ids
+from conformance.chat_agent.scenario import observe
 from conformance.chat_agent.schemas import SchemaMismatchError, parse
 from conformance.chat_agent.values import applies, camel, matches, resolve, snake
 from conformance.chat_agent.windows import overlapping, split_turns
+from conformance.families.chat_agent import replay
 
 Wire = dict[str, Any]
 
@@ -269,6 +274,7 @@ def test_sends_overlap_from_the_first_that_is_not_awaited_until_it_is_joined() -
     assert overlapping([started, SEND, {"do": "join", "name": "t"}, SEND]) == {0, 1}
     assert overlapping([started, {"do": "sendStop"}, {"do": "join", "name": "t"}, SEND]) == set()
     assert overlapping([started, {"do": "sendPendingMessage"}, {"do": "join", "name": "t"}]) == {0}
+    assert overlapping([{"do": "sendPendingMessage"}, SEND]) == {1}
 
 
 def test_overlapping_sends_may_each_return_their_own_turn() -> None:
@@ -304,3 +310,97 @@ def test_out_is_cut_behind_each_turn_complete() -> None:
     turns = split_turns([*copy.deepcopy(first), *second, {"type": "data-late"}])
 
     assert turns == [first, second]
+
+
+# --- scenarios -------------------------------------------------------------------------------------------------
+
+
+def finish(reason: str) -> Wire:
+    return {"type": "finish", "finishReason": {"unified": reason}, "usage": {"inputTokens": {}, "outputTokens": {}}}
+
+
+def says(text: str) -> Wire:
+    block = [{"type": kind, "id": "t1", **more} for kind, more in (("text-start", {}), ("text-delta", {"delta": text}))]
+    return {"parts": [*block, {"type": "text-end", "id": "t1"}, finish("stop")]}
+
+
+def calls(tool: str, given: object) -> Wire:
+    call = {"type": "tool-call", "toolCallId": "c1", "toolName": tool, "input": json.dumps(given)}
+    return {"parts": [call, finish("tool-calls")]}
+
+
+def scenario(agent: Wire, *steps: Wire, model: tuple[Wire, ...] = ()) -> Wire:
+    return {"name": "own", "agent": agent, "model": [*model], "options": {}, "steps": [*steps]}
+
+
+def names(observed: Wire) -> list[str]:
+    return [entry.get("label") or entry["event"] for entry in observed["log"]]
+
+
+def test_a_scenario_with_a_word_that_nobody_knows_is_refused() -> None:
+    golden = scenario({"hooks": {"onBoot": [{"do": "defer", "then": [{"do": "dance"}]}]}}, {"do": "jump"})
+
+    with pytest.raises(UnsupportedScenarioError, match=r"^directive dance, step jump$"):
+        anyio.run(observe, golden)
+
+
+def test_a_scenario_that_throws_a_bare_string_is_left_out() -> None:
+    golden = scenario({"run": [{"do": "throw", "message": "no error", "plain": True}]})
+
+    with pytest.raises(pytest.skip.Exception):
+        replay(golden)
+
+
+def test_what_sleeps_wakes_while_a_step_waits_for_the_log() -> None:
+    hooks = {"onTurnComplete": [{"do": "sleep", "ms": 3_600_000}, {"do": "mark", "label": "awake"}]}
+    waiting = {"do": "waitForLog", "match": {"event": "mark"}}
+    golden = scenario({"hooks": hooks}, {**SEND, "do": "sendPendingMessage"}, waiting, model=(says("a"),))
+
+    observed = anyio.run(observe, golden)
+
+    assert observed["steps"] == [{"do": "sendPendingMessage"}, {"do": "waitForLog"}]
+    assert names(observed)[-2:] == ["onTurnComplete", "awake"]
+
+
+def test_what_waits_at_a_gate_waits_until_the_gate_is_opened() -> None:
+    hooks = {"onTurnComplete": [{"do": "waitGate", "gate": "g"}, {"do": "mark", "label": "through"}]}
+    opening = ({"do": "settle", "ms": 60_000}, {"do": "openGate", "gate": "g"}, {"do": "settle", "ms": 0})
+    closed = scenario({"hooks": hooks}, SEND, *opening[:1], model=(says("a"),))
+    opened = scenario({"hooks": hooks}, SEND, *opening, model=(says("a"),))
+
+    before, after = anyio.run(observe, closed), anyio.run(observe, opened)
+
+    assert names(before)[-1] == "onTurnComplete"
+    assert names(after)[-1] == "through"
+
+
+def test_the_directives_of_a_tool_see_its_input_and_the_id_of_the_call() -> None:
+    then = [{"do": "mark", "label": "$event.input.city"}, {"do": "mark", "label": "$event.toolCallId", "onCall": 1}]
+    tool = {"description": "d", "inputSchema": {"type": "object"}, "result": 1, "then": then}
+    golden = scenario({"tools": {"weather": tool}}, SEND, model=(calls("weather", {"city": "Oslo"}), says("a")))
+
+    observed = anyio.run(observe, golden)
+
+    assert names(observed)[:6] == ["run", "modelCall", "tool", "Oslo", "c1", "modelCall"]
+
+
+def test_a_hook_counts_its_calls_over_all_harnesses() -> None:
+    hooks = {"onTurnStart": [{"do": "mark", "label": "second", "onCall": 2}]}
+    steps = [SEND, {"do": "close"}, {"do": "newHarness", "options": {}}, SEND, {"do": "close"}]
+    golden = scenario({"hooks": hooks}, *steps, model=(says("a"), says("b")))
+
+    observed = anyio.run(observe, golden)
+
+    assert names(observed) == [
+        *("onTurnStart", "run", "modelCall", "out", "runEnd", "newHarness"),
+        *("onTurnStart", "second", "run", "modelCall", "out", "runEnd"),
+    ]
+
+
+def test_a_boot_that_fails_is_the_first_steps_failure() -> None:
+    golden = scenario({"hooks": {"onBoot": [{"do": "throw", "message": "no boot"}]}}, SEND, {"do": "close"})
+
+    observed = anyio.run(observe, golden)
+
+    assert observed["steps"] == [{"do": "sendMessage", "throws": "no boot"}, {"do": "close"}]
+    assert observed["log"][-1] == {"event": "runEnd", "outcome": "threw", "error": "no boot"}

@@ -19,6 +19,8 @@ REPLAYERS = {
     "ai-sdk/convert": "conformance.families.convert",
     "ai-sdk/partial-json": "conformance.families.partial_json",
     "ai-sdk/sse": "conformance.families.sse",
+    "ai-sdk/ui-stream": "conformance.families.ui_stream",
+    "ai-sdk/validate": "conformance.families.validate",
 }
 
 

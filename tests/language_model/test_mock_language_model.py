@@ -35,7 +35,7 @@ from chatagent.signals import AbortController
 from chatagent.waiting import Ledger
 from chatagent_test.clock import VirtualClock
 from chatagent_test.language_model import MockLanguageModel
-from chatagent_test.script import script
+from chatagent_test.scripting import script
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

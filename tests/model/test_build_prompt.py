@@ -264,6 +264,10 @@ async def test_approvals_are_taken_out_and_neighbouring_tool_messages_joined() -
         [call(), SystemMessage("Hi"), result("c1")],
         [call(), result("c2")],
         [call("c2"), call("c1"), result("c2")],
+        [
+            AssistantMessage([ToolCallPart("c1", "t", {}), ToolApprovalRequestPart("a1", "c1")]),
+            ToolMessage([ToolApprovalResponsePart("a1", True)]),
+        ],
     ],
 )
 async def test_a_call_without_result_is_refused(messages: list[ModelMessage]) -> None:
@@ -279,13 +283,9 @@ async def test_a_call_without_result_is_refused(messages: list[ModelMessage]) ->
         [call(), result("c1"), UserMessage("Hi")],
         [call(), call("c2"), result("c2"), result("c1")],
         [call(provider_executed=True), UserMessage("Hi")],
-        [
-            AssistantMessage([ToolCallPart("c1", "t", {}), ToolApprovalRequestPart("a1", "c1")]),
-            ToolMessage([ToolApprovalResponsePart("a1", True)]),
-        ],
     ],
 )
-async def test_answered_provider_executed_and_approved_calls_pass(messages: list[ModelMessage]) -> None:
+async def test_answered_and_provider_executed_calls_pass(messages: list[ModelMessage]) -> None:
     assert await prompt_of(*messages)
 
 

@@ -74,7 +74,9 @@ def test_a_message_whose_parts_are_all_dropped_gives_none() -> None:
         (tool_part("output-denied", approval={"id": "a1", "approved": False}), True),
     ],
 )
-def test_only_calls_with_an_outcome_are_shown_if_incomplete_ones_are_ignored(part: dict[str, Any], shown: bool) -> None:
+def test_only_calls_with_an_outcome_are_shown_if_incomplete_ones_are_ignored(
+    part: dict[str, Any], *, shown: bool
+) -> None:
     messages = convert_to_model_messages([assistant(part)], ignore_incomplete_tool_calls=True)
 
     assert bool(messages) is shown

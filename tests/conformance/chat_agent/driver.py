@@ -153,10 +153,10 @@ class Driver:
         self._gates.open(step["gate"])
 
     async def _wait_for_chunk(self, step: Wire) -> None:
-        await self._recorder.until_written(step["match"], step.get("nth", 1))
+        await self._harnesses.while_time_moves(self._recorder.until_written(step["match"], step.get("nth", 1)))
 
     async def _wait_for_log(self, step: Wire) -> None:
-        await self._recorder.until_logged(step["match"], step.get("nth", 1))
+        await self._harnesses.while_time_moves(self._recorder.until_logged(step["match"], step.get("nth", 1)))
 
     async def _join(self, step: Wire) -> None:
         await self._ended[step["name"]].wait()

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import chatagent.agent
 from conformance.chat_agent.errors import UnsupportedScenarioError
-from conformance.chat_agent.wire import event_to_wire
+from conformance.chat_agent.values import snake
+from conformance.chat_agent.wire import event_to_wire, value_to_wire
 
 if TYPE_CHECKING:
     from conformance.chat_agent.recording import Recorder
@@ -26,8 +27,7 @@ def pending_messages(declared: Wire, recorder: Recorder) -> Any:
     if "shouldInject" in declared:
 
         def should_inject(event: Any) -> bool:
-            wire = event_to_wire(event)
-            recorder.event("shouldInject", {key: wire[key] for key in ("stepNumber", "messages")})
+            recorder.event("shouldInject", _some(event, ("stepNumber", "messages")))
             if declared["shouldInject"] == "afterSteps":
                 return len(event.steps) > 0
             return declared["shouldInject"]
@@ -58,8 +58,8 @@ def compaction(declared: Wire, recorder: Recorder) -> Any:
 
 
 def _some(event: Any, names: tuple[str, ...]) -> Wire:
-    wire = event_to_wire(event)
-    return {name: wire[name] for name in names if name in wire}
+    values = {name: value_to_wire(getattr(event, snake(name))) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _made(class_name: str, options: dict[str, Any]) -> Any:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from chatagent import locals
-from chatagent.errors import HarnessClosedError
+from chatagent.errors import HarnessClosedError, HarnessError
 from chatagent.task import RunContext
 from chatagent_test import mock_chat_agent
 from conformance.chat_agent.values import snake
 from conformance.chat_agent.wire import value_to_wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from chatagent import ChatAgent
     from chatagent_test import ChatAgentHarness
@@ -91,6 +91,17 @@ class Harnesses:
         if patience.cancelled_caught:
             self._recorder.notes.append("the run did not settle")
         self.note_end()
+
+    async def while_time_moves(self, waiting: Awaitable[None]) -> None:
+        """Wait for something; meanwhile what sleeps on the clock wakes, as it does while a send waits."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._move_time)
+            await waiting
+            tasks.cancel_scope.cancel()
+
+    async def _move_time(self) -> None:
+        with suppress(HarnessError):
+            await self.present.wait_for(lambda harness: harness.run_ended)
 
     def note_end(self) -> None:
         """Log the end of the present run, once."""

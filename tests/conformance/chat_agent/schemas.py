@@ -68,10 +68,10 @@ def _parse_object(schema: Schema, value: dict[str, Any], path: str) -> dict[str,
     return parsed
 
 
-def _check_type(name: object, value: object, path: str) -> None:
-    if name is None:
+def _check_type(declared: str | list[str] | None, value: object, path: str) -> None:
+    if declared is None:
         return
-    names = name if isinstance(name, list) else [name]
+    names = [declared] if isinstance(declared, str) else declared
     if not any(_is_of(each, value) for each in names):
         raise SchemaMismatchError(f"{path}: {value!r} is no {' or '.join(names)}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-import chatagent.ui
+from chatagent.ui import create_ui_message_stream
 from conformance.chat_agent.errors import scenario_error
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class ChunkSource:
     def to_ui_message_stream(self, **options: Any) -> Any:
         if self._raw:
             return given(self._chunks, self._break_with)
-        return chatagent.ui.create_ui_message_stream(
+        return create_ui_message_stream(
             execute=self._write,
             original_messages=options.get("original_messages"),
             generate_id=options.get("generate_message_id"),

@@ -26,7 +26,7 @@ def make_tools(declared: dict[str, Wire], performer: Performer, gates: Gates, re
 
 
 def _make(name: str, declared: Wire, performer: Performer, gates: Gates, recorder: Recorder) -> Tool:
-    options: dict[str, Any] = {"input_schema": declared["inputSchema"]}
+    options: dict[str, Any] = {}
     if "description" in declared:
         options["description"] = declared["description"]
     if "needsApproval" in declared:
@@ -46,7 +46,7 @@ def _make(name: str, declared: Wire, performer: Performer, gates: Gates, recorde
     execute = _execute(declared, begin)
     if execute is not None:
         options["execute"] = execute
-    return tool(name=name, **options)
+    return tool(name=name, input_schema=declared["inputSchema"], **options)
 
 
 def _execute(declared: Wire, begin: Callable[[Any, ToolCallOptions], Any]) -> Callable[..., Any] | None:

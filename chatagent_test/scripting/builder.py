@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast, get_args
 
 from chatagent.errors import InvalidArgumentError
 from chatagent.model import FinishReason, ModelFinish, UnifiedFinishReason, Usage, parse_stream_part, parse_usage
-from chatagent_test.script.steps import (
+from chatagent_test.scripting.steps import (
     BreaksStep,
     ErrorStep,
     FileStep,

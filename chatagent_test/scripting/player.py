@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING
 from chatagent.current import current_clock
 from chatagent.errors import InvalidArgumentError
 from chatagent.timers import wait_until
+from chatagent.ui import WireObject
 from chatagent.waiting import Gate, Waiter
-from chatagent_test.script.steps import BreaksStep, HangStep, HoldStep, PauseStep, WaitStep
+from chatagent_test.scripting.steps import BreaksStep, HangStep, HoldStep, PauseStep, WaitStep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 
     from chatagent.model import ModelStreamPart
     from chatagent.signals import AbortSignal
-    from chatagent_test.script.render import Action
+    from chatagent_test.scripting.render import Action
 
 __all__ = ["Hold", "Holds", "ScriptStream"]
+
+_PART = WireObject
+"""What every stream part is; all else in a script waits or fails."""
 
 
 @dataclass(slots=True)
@@ -108,33 +112,31 @@ class ScriptStream:
         signal: ends every wait when it is aborted.
     """
 
-    __slots__ = ("_actions", "_holds", "_next", "_signal")
+    __slots__ = ("_holds", "_parts", "_signal")
 
-    def __init__(self, actions: Sequence[Action], holds: Holds, signal: AbortSignal | None) -> None:
-        self._actions = actions
+    def __init__(self, actions: Iterable[Action], holds: Holds, signal: AbortSignal | None) -> None:
         self._holds = holds
         self._signal = signal
-        self._next = 0
+        self._parts = self._play(actions)
 
-    def __aiter__(self) -> ScriptStream:
-        return self
+    def __aiter__(self) -> AsyncIterator[ModelStreamPart]:
+        return self._parts
 
     async def __anext__(self) -> ModelStreamPart:
-        while self._next < len(self._actions):
-            action = self._actions[self._next]
-            self._next += 1
-            if isinstance(action, BreaksStep):
-                self._next = len(self._actions)
-                raise action.exception
-            if isinstance(action, PauseStep | HoldStep | HangStep):
-                await self._wait(action)
-            else:
-                return action
-        raise StopAsyncIteration
+        return await self._parts.__anext__()
 
     async def aclose(self) -> None:
         """End the stream; nothing more comes."""
-        self._next = len(self._actions)
+        await self._parts.aclose()
+
+    async def _play(self, actions: Iterable[Action]) -> AsyncGenerator[ModelStreamPart, None]:
+        for action in actions:
+            if isinstance(action, _PART):
+                yield action
+            elif isinstance(action, BreaksStep):
+                raise action.exception
+            else:
+                await self._wait(action)
 
     async def wait_all(self, waits: Iterable[WaitStep]) -> None:
         """Wait where the call itself waits, before it gives a stream."""
@@ -147,17 +149,13 @@ class ScriptStream:
         Raises:
             AbortError: the call was aborted; nothing more comes from the stream.
         """
-        try:
-            match step:
-                case PauseStep():
-                    await self._pause(step.seconds)
-                case HoldStep():
-                    await self._hold(self._holds.named(step.name))
-                case HangStep():
-                    await self._until_woken(Waiter("script.hang()"))
-        except BaseException:
-            self._next = len(self._actions)
-            raise
+        match step:
+            case PauseStep():
+                await self._pause(step.seconds)
+            case HoldStep():
+                await self._hold(self._holds.named(step.name))
+            case HangStep():
+                await self._until_woken(Waiter("script.hang()"))
 
     async def _hold(self, hold: Hold) -> None:
         waiter = hold.arrive()

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from chatagent_test.script.builder import Script, script
+from chatagent_test.scripting.builder import Script, script
 
 __all__ = ["Script", "script"]

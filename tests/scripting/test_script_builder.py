@@ -27,9 +27,9 @@ from chatagent.model import (
     ModelToolInputStart,
     stream_part_to_wire,
 )
-from chatagent_test.script import Script, script
-from chatagent_test.script.render import DEFAULT_USAGE, Action, IdCounter, render
-from chatagent_test.script.steps import BreaksStep, HangStep, HoldStep, PauseStep
+from chatagent_test.scripting import Script, script
+from chatagent_test.scripting.render import DEFAULT_USAGE, Action, IdCounter, render
+from chatagent_test.scripting.steps import BreaksStep, HangStep, HoldStep, PauseStep
 
 STOP = ModelFinish(FinishReason("stop"), DEFAULT_USAGE)
 

@@ -28,7 +28,7 @@ from chatagent.model import (
     OutputTokens,
     Usage,
 )
-from chatagent_test.script.steps import (
+from chatagent_test.scripting.steps import (
     BreaksStep,
     ErrorStep,
     FileStep,
@@ -46,9 +46,9 @@ from chatagent_test.script.steps import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from chatagent_test.script.builder import Script
+    from chatagent_test.scripting.builder import Script
 
 __all__ = ["Action", "IdCounter", "Rendered", "render"]
 
@@ -78,8 +78,8 @@ class Rendered:
     """Where the call itself waits, before it fails."""
     failure: Exception | None
     """With what the call itself fails; `None` if it gives a stream."""
-    actions: tuple[Action, ...]
-    """What the stream does."""
+    actions: Iterable[Action]
+    """What the stream does; worked out as it is asked for, once."""
 
 
 def render(script: Script, ids: IdCounter) -> Rendered:
@@ -88,16 +88,18 @@ def render(script: Script, ids: IdCounter) -> Rendered:
     if failure is not None:
         waits = tuple(step for step in script.steps if isinstance(step, PauseStep | HoldStep | HangStep))
         return Rendered(waits, _exception(failure), ())
-    actions: list[Action] = []
+    return Rendered((), None, _actions(script, ids))
+
+
+def _actions(script: Script, ids: IdCounter) -> Iterator[Action]:
     for step in script.steps:
         if isinstance(step, PauseStep | HoldStep | HangStep | BreaksStep):
-            actions.append(step)
+            yield step
         else:
-            actions.extend(_parts(step, ids))
+            yield from _parts(step, ids)
     if _needs_finish(script):
         called = any(isinstance(step, ToolCallStep) for step in script.steps)
-        actions.append(ModelFinish(FinishReason("tool-calls" if called else "stop"), DEFAULT_USAGE))
-    return Rendered((), None, tuple(actions))
+        yield ModelFinish(FinishReason("tool-calls" if called else "stop"), DEFAULT_USAGE)
 
 
 def _needs_finish(script: Script) -> bool:

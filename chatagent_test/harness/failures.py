@@ -1,0 +1,69 @@
+"""What went wrong in a run, and whether the test has heard of it: no failure may pass unseen.
+
+A failure is what ended the run, what failed a turn, or a misuse of the test kit that a turn's stream has swallowed (a
+script that ran out). The test has heard of it if a driver raised it, returned its turn, or the turn's `error` was read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chatagent.errors import HarnessError
+
+if TYPE_CHECKING:
+    from chatagent_test.harness.driven_run import DrivenRun
+    from chatagent_test.harness.watch import RunWatch, SeenTurn
+
+__all__ = ["Failures"]
+
+
+class Failures:
+    """The failures of one harness.
+
+    Args:
+        run: the run that may fail.
+        watch: what sees its turns.
+    """
+
+    __slots__ = ("_run", "_run_error_told", "_watch")
+
+    def __init__(self, run: DrivenRun, watch: RunWatch) -> None:
+        self._run, self._watch = run, watch
+        self._run_error_told = False
+
+    @property
+    def untold_of_turns(self) -> bool:
+        """Whether a turn has failed and the test has not heard of it."""
+        return any(_error_of(turn) is not None and not turn.told for turn in self._watch.turns)
+
+    def raise_run_error(self) -> None:
+        """Raise what ended the run, if it failed and nobody has raised it."""
+        error = self._run.error
+        if error is not None and not self._run_error_told:
+            self._run_error_told = True
+            raise error
+
+    def tell(self, turn: SeenTurn) -> None:
+        """Take it that a driver returns this turn; raises instead if the test kit was misused in it."""
+        turn.told = True
+        misuse = _misuse_in(turn)
+        if misuse is not None:
+            raise misuse
+
+    def raise_untold(self) -> None:
+        """Raise the first failure that the test has not heard of, if there is one."""
+        self.raise_run_error()
+        for turn in self._watch.turns:
+            error = _error_of(turn)
+            if error is not None and not turn.told:
+                turn.told = True
+                raise error
+
+
+def _error_of(turn: SeenTurn) -> BaseException | None:
+    return None if turn.report is None else turn.report.error or _misuse_in(turn)
+
+
+def _misuse_in(turn: SeenTurn) -> HarnessError | None:
+    error = None if turn.report is None else turn.report.stream_error
+    return error if isinstance(error, HarnessError) else None
