@@ -10,13 +10,15 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
 from chatagent.clock import SystemClock
+from chatagent.ids import random_id
 
 if TYPE_CHECKING:
     from chatagent.clock import Clock
+    from chatagent.ids import IdGenerator
     from chatagent.tasks import TaskSet
     from chatagent.waiting import Ledger
 
-__all__ = ["CurrentRun", "current_clock", "current_run", "current_tasks"]
+__all__ = ["CurrentRun", "current_clock", "current_new_id", "current_run", "current_tasks"]
 
 
 class CurrentRun(Protocol):
@@ -43,6 +45,16 @@ class CurrentRun(Protocol):
         ...
 
     @property
+    def new_id(self) -> IdGenerator:
+        """Makes the ids of messages, approvals and blocks that nobody else has named."""
+        ...
+
+    @property
+    def store(self) -> Any:
+        """The `SessionStore` that the run's session lies in."""
+        ...
+
+    @property
     def in_turn(self) -> bool:
         """Whether a turn is on."""
         ...
@@ -58,6 +70,12 @@ def current_clock() -> Clock:
     """Return the clock of the current run, or the system's clock outside any run."""
     run = current_run.get()
     return _SYSTEM_CLOCK if run is None else run.clock
+
+
+def current_new_id() -> IdGenerator:
+    """Return what makes ids in the current run, or random ones outside any run."""
+    run = current_run.get()
+    return random_id if run is None else run.new_id
 
 
 def current_tasks() -> TaskSet | None:

@@ -17,6 +17,7 @@ ChatAgentError
 ├── InvalidArgumentError            an argument out of its range (ValueError)
 ├── LocalNotFoundError              a local that the run does not have (LookupError)
 ├── MissingExtraError               an optional dependency that is not installed (ImportError)
+├── SkillError                      a skill that cannot be read (ValueError)
 ├── ModelError                      what goes wrong around a model call
 │   ├── APICallError                the provider answered with an error, or not at all
 │   ├── StreamProviderError         the provider reported an error inside its stream
@@ -109,6 +110,7 @@ __all__ = [
     "ScriptExhaustedError",
     "SessionClosedError",
     "SessionNotFoundError",
+    "SkillError",
     "SnapshotCorruptError",
     "SnapshotStoreError",
     "SnapshotVersionError",
@@ -284,6 +286,14 @@ class MissingExtraError(ChatAgentError, ImportError):
     def __init__(self, *, package: str, extra: str) -> None:
         super().__init__(f'the package `{package}` is not installed: pip install "chatagent[{extra}]"')
         self.package, self.extra = package, extra
+
+
+class SkillError(ChatAgentError, ValueError):
+    """A skill that cannot be read, or whose `SKILL.md` lacks something."""
+
+    def __init__(self, *, skill_id: str, problem: str) -> None:
+        super().__init__(f"skill {skill_id!r}: {problem}")
+        self.skill_id, self.problem = skill_id, problem
 
 
 class ModelError(ChatAgentError):

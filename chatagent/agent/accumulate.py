@@ -30,7 +30,7 @@ async def accumulate(run: AgentRun, turn: TurnState) -> None:
     if run.agent.has("hydrate_messages"):
         await _accumulate_hydrated(run, turn)
     else:
-        _accumulate_kept(run, turn)
+        await _accumulate_kept(run, turn)
     if not run.state.conversation.chain:
         logger.warning("agent %r: turn %s has no messages; the model is given an empty list", run.agent.id, turn.number)
 
@@ -77,18 +77,18 @@ async def _accumulate_hydrated(run: AgentRun, turn: TurnState) -> None:
             if message.id and stored.id == message.id:
                 hydrated[position] = merge_incoming_into_stored(stored, message)
                 break
-    conversation.set_chain(hydrated)
+    await conversation.set_chain(hydrated)
     if turn.incoming.payload.trigger in ("submit-message", None) and turn.messages:
         last = turn.messages[-1]
         if last.id not in known:
-            turn.add_new([last], conversation.converter.convert([last]))
+            turn.add_new([last], await conversation.converter.convert([last]))
 
 
-def _accumulate_kept(run: AgentRun, turn: TurnState) -> None:
+async def _accumulate_kept(run: AgentRun, turn: TurnState) -> None:
     """Bring the incoming messages into the chain that the run keeps (T-23)."""
     conversation = run.state.conversation
     if turn.incoming.payload.trigger == "regenerate-message":
-        conversation.set_chain(conversation.chain.without_trailing_non_users())
+        await conversation.set_chain(conversation.chain.without_trailing_non_users())
         return
     chain = conversation.chain
     fresh: list[UIMessage] = []
@@ -102,10 +102,10 @@ def _accumulate_kept(run: AgentRun, turn: TurnState) -> None:
             chain = chain.replace(position, merge_incoming_into_stored(chain[position], message))
             merged = True
         run.state.tool_calls.record(message if position is None else chain[position])
-    converted = conversation.converter.convert(fresh)
+    converted = await conversation.converter.convert(fresh)
     conversation.chain = chain
     if merged:
-        conversation.reconvert()
+        await conversation.reconvert()
     else:
         conversation.model += converted
     turn.add_new(fresh, converted)

@@ -29,9 +29,9 @@ async def run_action(run: AgentRun, turn: TurnState, listener: MidTurnListener) 
     try:
         action = _parse(run, turn)
         if run.agent.has("hydrate_messages"):
-            conversation.set_chain(await hydrate(run, turn, []))
+            await conversation.set_chain(await hydrate(run, turn, []))
         result = await _handle(run, turn, action)
-        conversation.apply_override()
+        await conversation.apply_override()
         listener.off()
         await _stream(run, turn, result)
     except Exception:

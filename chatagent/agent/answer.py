@@ -34,7 +34,7 @@ async def ask_for_answer(run: AgentRun, turn: TurnState, listener: MidTurnListen
     """Call `run` with the prepared messages and stream what it returns."""
     conversation = run.state.conversation
     try:
-        conversation.apply_override()
+        await conversation.apply_override()
         _take_in_background(run)
         messages = await prepare_messages(run, turn, conversation.model)
         result = await run.call("run", run.agent.run, _run_event(run, turn, messages))
@@ -185,13 +185,13 @@ async def settle_answer(run: AgentRun, turn: TurnState) -> None:
     if turn.usage is not None:
         run.state.total_usage = add_usage(run.state.total_usage, turn.usage)
         run.state.previous_turn_usage = turn.usage
-    run.state.conversation.apply_override()
+    await run.state.conversation.apply_override()
     turn.stopped = turn.stop.signal.aborted and not run.cancelled
     if turn.response is None and turn.stopped and turn.captured:
         turn.response = reduce_captured(run, turn)
 
 
-def commit_answer(run: AgentRun, turn: TurnState) -> None:
+async def commit_answer(run: AgentRun, turn: TurnState) -> None:
     """Make the answer part of the chain (T-41 to T-43)."""
     turn.raw_response = turn.response
     if turn.response is not None:
@@ -199,7 +199,7 @@ def commit_answer(run: AgentRun, turn: TurnState) -> None:
         if not answer.id:
             answer = answer.model_copy(update={"id": run.env.new_id()})
         turn.response = _with_parts(answer, turn)
-        _put_into_chain(run, turn, turn.response)
+        await _put_into_chain(run, turn, turn.response)
     elif turn.response_parts:
         turn.response = UIMessage(id=run.env.new_id(), role="assistant", parts=tuple(turn.response_parts))
         turn.response_parts = []
@@ -218,14 +218,14 @@ def _with_parts(answer: UIMessage, turn: TurnState) -> UIMessage:
     return answer.model_copy(update={"parts": parts})
 
 
-def _put_into_chain(run: AgentRun, turn: TurnState, answer: UIMessage) -> None:
+async def _put_into_chain(run: AgentRun, turn: TurnState, answer: UIMessage) -> None:
     """Put the answer at the place of its id, or at the end; a failing conversion skips only the model's side (F-86)."""
     conversation = run.state.conversation
     conversation.chain, replaced = conversation.chain.upsert(answer)
     run.state.tool_calls.record(answer)
-    converted = conversation.converter.convert_what_can_be([answer])
+    converted = await conversation.converter.convert_what_can_be([answer])
     if replaced:
-        conversation.reconvert()
+        await conversation.reconvert()
     else:
         conversation.model += converted
     turn.add_new([answer], converted)

@@ -56,10 +56,10 @@ async def boot(run: AgentRun) -> Incoming | None:
     state.could_have_prior_state = run.continuation or run.env.context.attempt.number > 1
     past = await read_past(run)
     run.env.observer.booted(_report(past))
-    state.conversation.set_chain(past.settled)
+    await state.conversation.set_chain(past.settled)
     await run.hook("on_boot", lambda: _boot_event(run))
     await recover(run, past)
-    _seed_head_start(run)
+    await _seed_head_start(run)
     if payload.trigger == "preload":
         return await _first_after_preload(run)
     if payload.trigger == "handover-prepare":
@@ -74,12 +74,12 @@ async def boot(run: AgentRun) -> Incoming | None:
     return Incoming(payload, None)
 
 
-def _seed_head_start(run: AgentRun) -> None:
+async def _seed_head_start(run: AgentRun) -> None:
     """Begin an empty chain with the history that a head start brings (B-5)."""
     payload, conversation = run.env.payload, run.state.conversation
     is_head_start = payload.trigger == "handover-prepare" and not run.agent.has("hydrate_messages")
     if is_head_start and payload.head_start_messages and not conversation.chain:
-        conversation.set_chain(payload.head_start_messages)
+        await conversation.set_chain(payload.head_start_messages)
 
 
 async def read_past(run: AgentRun) -> Past:
@@ -130,9 +130,9 @@ async def recover(run: AgentRun, past: Past) -> None:
     decision = await decide_recovery(run, past)
     await _use_tools(run)
     if decision.chain is not past.settled:
-        conversation.set_chain(decision.chain)
+        await conversation.set_chain(decision.chain)
     else:
-        conversation.reconvert()
+        await conversation.reconvert()
     for message in conversation.chain:
         run.state.tool_calls.record(message)
     if decision.before_boot is not None:

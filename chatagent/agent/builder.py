@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Unpack
 
+    from chatagent.agent.compaction_options import CompactionOptions
     from chatagent.agent.events import (
         ActionEvent,
         BeforeTurnCompleteEvent,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         ChatResumeEvent,
         ChatStartEvent,
         ChatSuspendEvent,
+        CompactedEvent,
         HydrateMessagesEvent,
         PreloadEvent,
         PrepareMessagesEvent,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         TurnStartEvent,
         ValidateMessagesEvent,
     )
+    from chatagent.agent.pending_messages import PendingMessagesOptions
     from chatagent.clock import Duration
     from chatagent.generate import Tool, UIMessageStreamOptions
 
@@ -88,6 +91,10 @@ class ChatBuilder(Generic[ClientDataT]):
         """Return a builder with this hook; it runs before the agent's own of the same name."""
         return self._with_hook("on_turn_complete", fn)
 
+    def on_compacted(self, fn: Callable[[CompactedEvent], object]) -> ChatBuilder[ClientDataT]:
+        """Return a builder with this hook; it runs before the agent's own of the same name."""
+        return self._with_hook("on_compacted", fn)
+
     def on_chat_suspend(self, fn: Callable[[ChatSuspendEvent[ClientDataT]], object]) -> ChatBuilder[ClientDataT]:
         """Return a builder with this hook; it runs before the agent's own of the same name."""
         return self._with_hook("on_chat_suspend", fn)
@@ -115,8 +122,11 @@ class ChatBuilder(Generic[ClientDataT]):
         prepare_messages: Callable[[PrepareMessagesEvent[ClientDataT]], object] | None = None,
         on_before_turn_complete: Callable[[BeforeTurnCompleteEvent[ClientDataT]], object] | None = None,
         on_turn_complete: Callable[[TurnCompleteEvent[ClientDataT]], object] | None = None,
+        on_compacted: Callable[[CompactedEvent], object] | None = None,
         on_chat_suspend: Callable[[ChatSuspendEvent[ClientDataT]], object] | None = None,
         on_chat_resume: Callable[[ChatResumeEvent[ClientDataT]], object] | None = None,
+        compaction: CompactionOptions[ClientDataT] | None = None,
+        pending_messages: PendingMessagesOptions[ClientDataT] | None = None,
         ui_message_stream_options: UIMessageStreamOptions | None = None,
         max_turns: int = 100,
         turn_timeout: Duration = "1h",
@@ -153,8 +163,12 @@ class ChatBuilder(Generic[ClientDataT]):
             prepare_messages: returns the model messages to use.
             on_before_turn_complete: the answer is there, the client still waits.
             on_turn_complete: the turn is over.
+            on_compacted: a summary has taken the place of the conversation.
             on_chat_suspend: an idle run is about to be put away.
             on_chat_resume: a run that was put away goes on.
+            compaction: when to put a summary in the place of a conversation that has grown too long, and which.
+            pending_messages: what becomes of messages that come while a turn is on; without it each is a turn of its
+                own.
             ui_message_stream_options: how answers are converted to chunks.
             max_turns: turns after which a run ends; the next message starts another.
             turn_timeout: how long a run waits suspended for the next message.
@@ -184,6 +198,7 @@ class ChatBuilder(Generic[ClientDataT]):
             "prepare_messages": prepare_messages,
             "on_before_turn_complete": on_before_turn_complete,
             "on_turn_complete": on_turn_complete,
+            "on_compacted": on_compacted,
             "on_chat_suspend": on_chat_suspend,
             "on_chat_resume": on_chat_resume,
         }
@@ -194,6 +209,8 @@ class ChatBuilder(Generic[ClientDataT]):
             client_data_schema=client_data_schema if self.schema is None else self.schema,
             action_schema=action_schema,
             tools=tools,
+            compaction=compaction,
+            pending_messages=pending_messages,
             ui_message_stream_options={**(self.stream_options or {}), **(ui_message_stream_options or {})} or None,
             max_turns=max_turns,
             turn_timeout=turn_timeout,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from chatagent.model import convert_to_model_messages
+from chatagent.model import convert_to_model_messages_async
 from chatagent.ui import ToolPart, UIMessage
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class MessageConverter:
         self._tools = tools
         self._kept = {key: kept for key, kept in self._kept.items() if not _has_tool_part(kept[0])}
 
-    def convert(self, messages: Iterable[UIMessage]) -> list[ModelMessage]:
+    async def convert(self, messages: Iterable[UIMessage]) -> list[ModelMessage]:
         """Return the model messages that these messages stand for, in order.
 
         Raises:
@@ -132,19 +132,19 @@ class MessageConverter:
         converted: list[ModelMessage] = []
         for message in messages:
             kept = self._kept.get(id(message))
-            converted += self._convert(message) if kept is None else kept[1]
+            converted += await self._convert(message) if kept is None else kept[1]
         return converted
 
-    def convert_what_can_be(self, messages: Sequence[UIMessage] | MessageChain) -> list[ModelMessage]:
+    async def convert_what_can_be(self, messages: Sequence[UIMessage] | MessageChain) -> list[ModelMessage]:
         """Return the same, without the messages that no model can be shown; each of them is a warning (F-86)."""
         try:
-            return self.convert(messages)
+            return await self.convert(messages)
         except Exception:  # noqa: BLE001 - a tool's `to_model_output` is user code; the culprit is found below
-            return [each for message in messages for each in self._convert_if_possible(message)]
+            return [each for message in messages for each in await self._convert_if_possible(message)]
 
-    def _convert_if_possible(self, message: UIMessage) -> list[ModelMessage]:
+    async def _convert_if_possible(self, message: UIMessage) -> list[ModelMessage]:
         try:
-            return self.convert((message,))
+            return await self.convert((message,))
         except Exception:  # a tool's `to_model_output` is user code
             logger.warning("message %r cannot be shown to the model, and is left out", message.id, exc_info=True)
             return []
@@ -155,11 +155,13 @@ class MessageConverter:
             alive = {id(message) for message in messages}
             self._kept = {key: kept for key, kept in self._kept.items() if key in alive}
 
-    def _convert(self, message: UIMessage) -> list[ModelMessage]:
+    async def _convert(self, message: UIMessage) -> list[ModelMessage]:
         shown = strip_ephemeral_ids(message) if message.role == "assistant" else message
         converted = [
             each
-            for each in convert_to_model_messages([shown], tools=self._tools, ignore_incomplete_tool_calls=True)
+            for each in await convert_to_model_messages_async(
+                [shown], tools=self._tools, ignore_incomplete_tool_calls=True
+            )
             if not (each.role == "assistant" and not each.content)
         ]
         self._kept[id(message)] = (message, converted)

@@ -31,7 +31,7 @@ async def complete_turn(run: AgentRun, turn: TurnState) -> None:
     await run.settle_tasks(turn.deferred, limit=DEFER_LIMIT)
     conversation = run.state.conversation
     await run.writing_hook("on_before_turn_complete", lambda writer: _before_event(run, turn, writer))
-    conversation.apply_override()
+    await conversation.apply_override()
     _fold_in_late_parts(run, turn)
     turn.out_seq = await write_turn_complete(run, turn, token=turn.access_token)
     try:
@@ -42,7 +42,7 @@ async def complete_turn(run: AgentRun, turn: TurnState) -> None:
         if not run.env.strict:
             raise
         await _tell_of_failed_hook(run, turn, exc)
-    conversation.apply_override()
+    await conversation.apply_override()
     await save_snapshot(run, turn)
 
 

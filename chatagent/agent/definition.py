@@ -9,6 +9,8 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
+from chatagent.agent.compaction_options import COMPACTION_CALLBACKS, CompactionOptions
+from chatagent.agent.pending_messages import PENDING_MESSAGES_CALLBACKS, PendingMessagesOptions
 from chatagent.agent.schema import schema_parser
 from chatagent.clock import Duration, to_seconds
 from chatagent.errors import AgentDefinitionError
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
         ChatResumeEvent,
         ChatStartEvent,
         ChatSuspendEvent,
+        CompactedEvent,
         HydrateMessagesEvent,
         PreloadEvent,
         PrepareMessagesEvent,
@@ -54,6 +57,7 @@ HOOK_NAMES = (
     "on_action",
     "on_turn_start",
     "prepare_messages",
+    "on_compacted",
     "on_before_turn_complete",
     "on_turn_complete",
     "on_chat_suspend",
@@ -78,6 +82,8 @@ class AgentOptions:
     client_data_schema: Any = None
     action_schema: Any = None
     tools: Any = None
+    compaction: CompactionOptions[Any] | None = None
+    pending_messages: PendingMessagesOptions[Any] | None = None
     ui_message_stream_options: UIMessageStreamOptions | None = None
     max_turns: int = 100
     turn_timeout: float = 3600.0
@@ -202,6 +208,10 @@ class ChatAgent(Generic[ClientDataT]):
         """Add the hook that returns the model messages to use."""
         return self._add("prepare_messages", fn)
 
+    def on_compacted(self, fn: Callable[[CompactedEvent], R]) -> Callable[[CompactedEvent], R]:
+        """Add the hook that is called when a summary has taken the place of the conversation."""
+        return self._add("on_compacted", fn)
+
     def on_before_turn_complete(
         self, fn: Callable[[BeforeTurnCompleteEvent[ClientDataT]], R]
     ) -> Callable[[BeforeTurnCompleteEvent[ClientDataT]], R]:
@@ -276,6 +286,11 @@ def make_agent(
     for name in ("idle_timeout", "preload_idle_timeout"):
         if values[name] is not None:
             values[name] = to_seconds(values[name], argument=name)
+    for name, callbacks, required in (
+        ("compaction", COMPACTION_CALLBACKS, ("should_compact", "summarize")),
+        ("pending_messages", PENDING_MESSAGES_CALLBACKS, ()),
+    ):
+        _check_callbacks(id, name, values[name], callbacks, required)
     given = {name: hook for name, hook in hooks.items() if hook is not None}
     for name, hook in given.items():
         _check_callable(id, name, hook)
@@ -289,6 +304,25 @@ def make_agent(
         **values,
     )
     return ChatAgent(options, run=run, hooks=given)
+
+
+def _check_callbacks(
+    agent_id: str, option: str, given: Any, known: Sequence[str], required: Sequence[str]
+) -> None:
+    """Check an option that is a mapping of callbacks; a misspelt one would never be called."""
+    if given is None:
+        return
+    names: list[str] = list(given)
+    wrong = [name for name in names if name not in known]
+    missing = [name for name in required if name not in names]
+    if wrong or missing:
+        what = f"knows no {wrong[0]!r}; it has {', '.join(known)}" if wrong else f"needs `{missing[0]}`"
+        raise AgentDefinitionError(f"agent {agent_id!r}: `{option}` {what}")
+    for name in names:
+        if not callable(given[name]):
+            raise AgentDefinitionError(
+                f"agent {agent_id!r}: `{option}[{name!r}]` must be a function of one event, not {given[name]!r}"
+            )
 
 
 def _check_callable(agent_id: str, name: str, fn: object) -> None:

@@ -27,6 +27,7 @@ __all__ = [
     "ChatResumeEvent",
     "ChatStartEvent",
     "ChatSuspendEvent",
+    "CompactedEvent",
     "HydrateMessagesEvent",
     "PendingToolCall",
     "PreloadEvent",
@@ -231,6 +232,28 @@ class RunEvent(Generic[ClientDataT]):
     action: Any = None
     idle_timeout_in_seconds: float | None = None
     session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedEvent:
+    """`on_compacted`: a summary has taken the place of the conversation (H-14)."""
+
+    ctx: RunContext
+    summary: str
+    messages: list[ModelMessage]
+    """Between steps what was summarised; behind a turn the model list as it is now."""
+    message_count: int
+    """How many these are."""
+    usage: LanguageModelUsage
+    """Of the step, or of the turn, that was too long."""
+    total_tokens: int | None
+    input_tokens: int | None
+    output_tokens: int | None
+    step_number: int
+    """The last finished step; -1 behind a turn."""
+    chat_id: str
+    turn: int
+    writer: ChunkWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

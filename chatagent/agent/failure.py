@@ -31,9 +31,9 @@ async def fail_turn(run: AgentRun, turn: TurnState, error: Exception) -> None:
     turn.out_seq = await write_turn_complete(run, turn, token=None)
     if turn.is_action:
         return
-    new_ui_messages = _keep_what_is_there(run, turn)
+    new_ui_messages = await _keep_what_is_there(run, turn)
     converter = run.state.conversation.converter
-    new_messages = [] if turn.response_committed else converter.convert_what_can_be(new_ui_messages)
+    new_messages = [] if turn.response_committed else await converter.convert_what_can_be(new_ui_messages)
     try:
         await run.hook(
             "on_turn_complete",
@@ -43,7 +43,7 @@ async def fail_turn(run: AgentRun, turn: TurnState, error: Exception) -> None:
         raise
     except Exception:  # the user's hook
         logger.exception("`on_turn_complete` of agent %r failed on a failed turn", run.agent.id)
-    run.state.conversation.apply_override()
+    await run.state.conversation.apply_override()
     await save_snapshot(run, turn)
 
 
@@ -61,7 +61,7 @@ def _text(run: AgentRun, error: Exception) -> str:
     return text
 
 
-def _keep_what_is_there(run: AgentRun, turn: TurnState) -> list[UIMessage]:
+async def _keep_what_is_there(run: AgentRun, turn: TurnState) -> list[UIMessage]:
     """Bring the user's message and the partial answer into the chain; returns what is new by that (E-4, E-5)."""
     conversation = run.state.conversation
     new: list[UIMessage] = []
@@ -72,15 +72,15 @@ def _keep_what_is_there(run: AgentRun, turn: TurnState) -> list[UIMessage]:
             conversation.chain = conversation.chain.append(message)
     if not turn.response_committed:
         turn.raw_response = turn.response
-        turn.response = _partial(run, turn)
+        turn.response = await _partial(run, turn)
         if turn.response is not None:
             conversation.chain, _ = conversation.chain.upsert(turn.response)
             new.append(turn.response)
-    conversation.reconvert()
+    await conversation.reconvert()
     return new
 
 
-def _partial(run: AgentRun, turn: TurnState) -> UIMessage | None:
+async def _partial(run: AgentRun, turn: TurnState) -> UIMessage | None:
     """Return what is left of the answer, cleaned; a fragment never replaces a finished message (F-43)."""
     partial = turn.response
     if partial is None:
@@ -91,7 +91,7 @@ def _partial(run: AgentRun, turn: TurnState) -> UIMessage | None:
         return None
     partial = cleanup_aborted_parts(partial)
     try:
-        run.state.conversation.converter.convert([partial])
+        await run.state.conversation.converter.convert([partial])
     except Exception:  # a tool's `to_model_output` is user code
         logger.warning("the partial answer of a failed turn cannot be shown to the model; it is dropped", exc_info=True)
         return None

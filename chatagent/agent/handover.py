@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from chatagent.agent.wire import Incoming, is_handover, record_kind
+from chatagent.agent.wire import Incoming, input_of, is_handover, record_kind
 from chatagent.errors import InvalidMessageError
 from chatagent.model import AssistantMessage, ModelMessage, ReasoningPart, TextPart, ToolCallPart, parse_model_message
 from chatagent.ui import ReasoningUIPart, TextUIPart, ToolUIPart, UIMessage, UIPart
@@ -60,7 +60,7 @@ def _timeout(run: AgentRun) -> float:
 
 
 def _parse(record: Record, run: AgentRun) -> Handover:
-    data = cast("dict[str, Any]", record.data)
+    data = input_of(record)
     partial = data.get("partialAssistantMessage")
     if not isinstance(partial, Sequence) or isinstance(partial, str):
         problem = "a handover carries a list of model messages"

@@ -29,6 +29,7 @@ __all__ = [
     "insert_marks",
     "is_mark",
     "mark_chunk",
+    "mark_part",
     "marked_ids",
     "split_at_marks",
     "stored_messages",
@@ -76,7 +77,9 @@ class Steering:
 def mark_chunk(chunk_id: str, messages: Sequence[UIMessage]) -> DataChunk:
     """Return the chunk that tells clients which messages were injected, and where (N-72)."""
     told = [{"id": message.id, "text": message.text} for message in messages]
-    return DataChunk(type=MARK, id=chunk_id, data={"messageIds": [message.id for message in messages], "messages": told})
+    return DataChunk(
+        type=MARK, id=chunk_id, data={"messageIds": [message.id for message in messages], "messages": told}
+    )
 
 
 def mark_part(chunk: DataChunk, prepared: Sequence[ModelMessage] | None) -> DataUIPart:
@@ -156,9 +159,9 @@ def insert_marks(answer: UIMessage, injections: Sequence[Injection], steps: int)
         return answer
     own = {each.mark.id for each in injections}
     parts: list[UIPart] = [part for part in answer.parts if not (is_mark(part) and cast("Any", part).id in own)]
-    starts = [index for index, part in enumerate(parts) if isinstance(part, StepStartUIPart)]
-    earlier = len(starts) - steps
-    for each in reversed(injections):
+    places = [index for index, part in enumerate(parts) if isinstance(part, StepStartUIPart)]
+    earlier, end = len(places) - steps, len(parts)
+    for each in reversed(injections):  # from behind, so that the places in front stay right
         step = earlier + each.steps_before
-        parts.insert(starts[step] if 0 <= step < len(starts) else len(parts), each.mark)
+        parts.insert(places[step] if 0 <= step < len(places) else end, each.mark)
     return answer.model_copy(update={"parts": tuple(parts)})

@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from chatagent.agent.events import ChatResumeEvent, ChatSuspendEvent, SuspendPhase
-from chatagent.agent.wire import is_message, is_stop, read_incoming, record_kind
+from chatagent.agent.wire import input_of, is_message, is_stop, read_incoming, record_kind
 from chatagent.errors import LeaseLostError
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def attach_run_listener(run: AgentRun) -> None:
     def on_record(record: Record) -> bool:
         if is_stop(record):
             if run.turn is not None:
-                data: Any = record.data
-                run.turn.stop.abort(data.get("message") or "stopped")
+                run.turn.stop.abort(input_of(record).get("message") or "stopped")
         elif is_message(record):
             return False
         elif record_kind(record) not in ("handover", "handover-skip"):

@@ -82,7 +82,7 @@ async def _turn(run: AgentRun, turn: TurnState, listener: MidTurnListener) -> bo
     else:
         await ask_for_answer(run, turn, listener)
     await settle_answer(run, turn)
-    commit_answer(run, turn)
+    await commit_answer(run, turn)
     if run.cancelled:
         return False
     await complete_turn(run, turn)
@@ -126,9 +126,9 @@ async def _start(run: AgentRun, turn: TurnState) -> None:
     conversation = run.state.conversation
     if turn.number == 0 and not run.state.could_have_prior_state:
         await run.writing_hook("on_chat_start", lambda writer: _chat_start_event(run, turn, writer))
-    conversation.apply_override()
+    await conversation.apply_override()
     await run.writing_hook("on_turn_start", lambda writer: _turn_start_event(run, turn, writer))
-    conversation.apply_override()
+    await conversation.apply_override()
 
 
 def _chat_start_event(run: AgentRun, turn: TurnState, writer: ChunkWriter) -> ChatStartEvent[Any]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["BootReport", "HookCall", "NullObserver", "RunObserver", "TurnReport"]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, repr=False)
 class HookCall:
     """One call of one hook (or of `run`, or of a `tools` function)."""
 
@@ -31,6 +31,14 @@ class HookCall:
     """`cancelled`: the run ended while the hook was at work. `None` while it is."""
     error: BaseException | None = None
     """What it raised."""
+
+    def __repr__(self) -> str:
+        how = self.outcome or "at work"
+        return (
+            f"HookCall({self.name}, turn={self.turn}, {how})"
+            if self.error is None
+            else (f"HookCall({self.name}, turn={self.turn}, {how} {self.error!r})")
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +59,8 @@ class TurnReport:
     """What went wrong inside the model's stream, which told the client of it and went on to its end."""
     finish_reason: str | None
     stopped: bool
+    injected_seqs: tuple[int, ...] = ()
+    """Numbers of the `.in` records whose messages reached the model inside this turn; no turn of their own comes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,12 @@ Only the callbacks and the events that they receive; what happens to the message
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from chatagent.generate import StepResult
     from chatagent.model import ModelMessage
     from chatagent.ui import UIMessage

@@ -5,12 +5,12 @@ Plain reads that never wait, and plain functions over what they gave (rules B-20
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from chatagent.agent.cleanup import cleanup_aborted_parts
+from chatagent.agent.wire import input_of
 from chatagent.errors import ChunkError, InvalidMessageError, UIMessageStreamError
 from chatagent.session.records import SESSION_IN_EVENT_ID, TURN_COMPLETE, Record, control_type, header, is_command
 from chatagent.ui import Chunk, Error, Finish, MessageReducer, Start, UIMessage, parse_chunk, parse_ui_message
@@ -136,7 +136,7 @@ def in_flight_messages(records: Iterable[Record], *, new_id: IdGenerator) -> lis
     """Return the user messages among records of `.in`, in order (B-30 to B-32)."""
     found: list[InFlightMessage] = []
     for record in records:
-        payload = _submitted(record.data)
+        payload = _submitted(input_of(record))
         if payload is None:
             continue
         try:
@@ -148,15 +148,10 @@ def in_flight_messages(records: Iterable[Record], *, new_id: IdGenerator) -> lis
     return found
 
 
-def _submitted(data: object) -> Mapping[str, Any] | None:
-    if isinstance(data, str):
-        try:
-            data = json.loads(data)
-        except ValueError:
-            return None
-    if not isinstance(data, dict) or cast("dict[str, Any]", data).get("kind") != "message":
+def _submitted(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    if data.get("kind") != "message":
         return None
-    payload = cast("dict[str, Any]", data).get("payload")
+    payload = data.get("payload")
     if not isinstance(payload, dict):
         return None
     payload = cast("dict[str, Any]", payload)

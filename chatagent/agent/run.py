@@ -86,6 +86,7 @@ class AgentRun:
     def __init__(self, agent: ChatAgent[Any], env: RunEnvironment) -> None:
         self.agent, self.env, self.options = agent, env, agent.options
         self.clock, self.ledger, self.local_values = env.clock, env.ledger, env.local_values
+        self.new_id, self.store = env.new_id, env.store
         self.tasks = TaskSet(env.ledger)
         self.chat_id = env.payload.chat_id
         self.cancel_signal = env.cancel.signal
@@ -146,24 +147,34 @@ class AgentRun:
         Raises:
             BaseException: what the user code raised.
         """
-        turn = None if self.turn is None else self.turn.number
-        call = HookCall(name=name, event=event, turn=turn, started_at=self.clock.now())
-        observer = self.env.observer
-        observer.hook_started(call)
+        call = self.begin_call(name, event)
         try:
             result = fn(event)
             if inspect.isawaitable(result):
                 result = await result
         except BaseException as exc:
-            cancelled = isinstance(exc, anyio.get_cancelled_exc_class())
-            call.outcome, call.error = ("cancelled", None) if cancelled else ("raised", exc)
+            self.end_call(call, exc)
             raise
-        else:
+        self.end_call(call)
+        return result
+
+    def begin_call(self, name: str, event: Any) -> HookCall:
+        """Let the observer see that user code is about to be called; `end_call` must follow."""
+        turn = None if self.turn is None else self.turn.number
+        call = HookCall(name=name, event=event, turn=turn, started_at=self.clock.now())
+        self.env.observer.hook_started(call)
+        return call
+
+    def end_call(self, call: HookCall, error: BaseException | None = None) -> None:
+        """Let the observer see that it has returned, or what it raised."""
+        if error is None:
             call.outcome = "returned"
-            return result
-        finally:
-            call.ended_at = self.clock.now()
-            observer.hook_ended(call)
+        elif isinstance(error, anyio.get_cancelled_exc_class()):
+            call.outcome = "cancelled"
+        else:
+            call.outcome, call.error = "raised", error
+        call.ended_at = self.clock.now()
+        self.env.observer.hook_ended(call)
 
     async def hook(self, name: str, make_event: Callable[[], Any]) -> Any:
         """Call a hook if the agent has it; the event is made only then. Returns what the hook returned."""

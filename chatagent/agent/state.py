@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from chatagent.agent.chain import MessageChain, MessageConverter
+from chatagent.agent.injected import Steering
 from chatagent.agent.merge import ToolCallMap
 from chatagent.agent.observer import TurnReport
 from chatagent.model import LanguageModelUsage
@@ -15,7 +16,10 @@ from chatagent.signals import AbortController, AbortSignal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from chatagent.agent.compaction import InnerCompaction
     from chatagent.agent.handover import Handover
+    from chatagent.agent.prompt import StoredPrompt
+    from chatagent.agent.skills import ResolvedSkill
     from chatagent.agent.wire import Incoming
     from chatagent.generate import Tool, UIMessageStreamOptions
     from chatagent.model import ModelMessage
@@ -43,25 +47,25 @@ class Conversation:
         """The chain as `chat.history` shows it: with the pending change."""
         return self.chain if self.override is None else self.override
 
-    def set_chain(self, messages: Iterable[UIMessage]) -> None:
+    async def set_chain(self, messages: Iterable[UIMessage]) -> None:
         """Replace the chain and convert it anew."""
         self.chain = messages if isinstance(messages, MessageChain) else MessageChain(messages)
-        self.reconvert()
+        await self.reconvert()
 
-    def reconvert(self) -> None:
+    async def reconvert(self) -> None:
         """Make the model list from the chain; injected background messages are gone then.
 
         A message that no model can be shown is left out, so that it fails one turn at most.
         """
-        self.model = self.converter.convert_what_can_be(self.chain)
+        self.model = await self.converter.convert_what_can_be(self.chain)
         self.converter.forget_all_but(self.chain)
 
-    def apply_override(self) -> bool:
+    async def apply_override(self) -> bool:
         """Make the pending change, if there is one, the chain (N-11)."""
         if self.override is None:
             return False
         chain, self.override = self.override, None
-        self.set_chain(chain)
+        await self.set_chain(chain)
         return True
 
 
@@ -81,6 +85,12 @@ class RunState:
     """Payloads that came while a turn was on (T-2)."""
     background: list[ModelMessage] = field(default_factory=list["ModelMessage"])
     """What `chat.inject` queued (T-3)."""
+    steered_ids: set[str] = field(default_factory=set[str])
+    """Ids of the messages that a turn's steering queue has let go; a client that sends one again is not heard (G-25)."""
+    prompt: StoredPrompt | None = None
+    """Set by `chat.prompt.set`."""
+    skills: Sequence[ResolvedSkill] | None = None
+    """Set by `chat.skills.set`."""
     upgrade_requested: bool = False
     end_run_requested: bool = False
     turn_timeout: float | None = None
@@ -121,6 +131,10 @@ class TurnState:
     response_parts: list[DataUIPart] = field(default_factory=list["DataUIPart"])
     """Data parts that user code wrote for the answer (N-22)."""
     response_committed: bool = False
+    steering: Steering = field(default_factory=Steering)
+    """The messages that came while the turn was on, if the agent steers."""
+    compaction: InnerCompaction | None = None
+    """What the turn was compacted to between its steps."""
     deferred: list[OwnedTask] = field(default_factory=list["OwnedTask"])
     new_ui_messages: list[UIMessage] = field(default_factory=list["UIMessage"])
     new_messages: list[ModelMessage] = field(default_factory=list["ModelMessage"])
@@ -148,6 +162,7 @@ class TurnState:
             stream_error=self.stream_error,
             finish_reason=self.finish_reason,
             stopped=self.stopped,
+            injected_seqs=tuple(self.steering.injected_seqs),
         )
 
     def note_stream_end(self, event: Any) -> None:

@@ -5,6 +5,7 @@ Follows chat-agent rules 1.2 and 1.4. Messages are validated here, where they en
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -23,6 +24,7 @@ __all__ = [
     "Incoming",
     "Trigger",
     "WirePayload",
+    "input_of",
     "is_handover",
     "is_message",
     "is_stop",
@@ -70,13 +72,21 @@ class Incoming:
     """Why the record's own payload could not be read; `payload` is then what could be saved of it."""
 
 
+def input_of(record: Record) -> Mapping[str, Any]:
+    """Return what a record of `.in` carries; its data may be an object or the text of one (C-23). Empty if neither."""
+    data = record.data
+    if isinstance(data, str):
+        try:
+            data = json.loads(data)
+        except ValueError:
+            return {}
+    return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+
+
 def record_kind(record: Record) -> str | None:
     """Return what a record of `.in` is: `message`, `stop`, `handover`, `handover-skip`, or `None` for anything else."""
-    data = record.data
-    if isinstance(data, dict):
-        kind = cast("dict[str, object]", data).get("kind")
-        return kind if isinstance(kind, str) else None
-    return None
+    kind = input_of(record).get("kind")
+    return kind if isinstance(kind, str) else None
 
 
 def is_message(record: Record) -> bool:
@@ -140,9 +150,9 @@ def parse_client_message(message: object, *, new_id: IdGenerator, allow_system: 
 
 def read_incoming(record: Record, *, chat_id: str, new_id: IdGenerator, allow_system: bool) -> Incoming:
     """Read the payload of a `message` record; one that cannot be read becomes a turn that fails with the reason."""
-    data = cast("dict[str, Any]", record.data)
-    wire = data.get("payload")
     try:
-        return Incoming(parse_payload(wire, new_id=new_id, allow_system=allow_system), record.seq)
+        return Incoming(
+            parse_payload(input_of(record).get("payload"), new_id=new_id, allow_system=allow_system), record.seq
+        )
     except InvalidMessageError as exc:
         return Incoming(WirePayload(chat_id=chat_id, trigger="submit-message"), record.seq, exc)

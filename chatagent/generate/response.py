@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
+from chatagent.generate.log import DeltaRun
 from chatagent.generate.parts import (
     FullCustom,
     FullFile,
@@ -13,7 +14,6 @@ from chatagent.generate.parts import (
     FullReasoningFile,
     FullReasoningStart,
     FullSource,
-    FullStreamPart,
     FullTextDelta,
     FullTextEnd,
     FullTextStart,
@@ -53,6 +53,7 @@ from chatagent.ui.surrogates import join_surrogates
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from chatagent.generate.log import LogEntry
     from chatagent.generate.steps import ContentPart
     from chatagent.generate.tools import Tool
     from chatagent.ui import ProviderMetadata
@@ -85,17 +86,14 @@ class _Block:
         return self.make(text=join_surrogates("".join(self.pieces)), provider_metadata=self.metadata, extra=extra)
 
 
-def collect_content(parts: Iterable[FullStreamPart]) -> tuple[ContentPart, ...]:
+def collect_content(parts: Iterable[LogEntry]) -> tuple[ContentPart, ...]:
     """Return the content that the parts of a step make; blocks stand where they began."""
     content: list[ContentPart | _Block] = []
     blocks: dict[tuple[type, str], _Block] = {}
     for part in parts:
         match part:
-            case FullTextDelta() | FullReasoningDelta():
-                block = blocks.get((type(part), part.id))
-                if block is not None:
-                    block.pieces.append(part.text)
-                    block.metadata = part.provider_metadata or block.metadata
+            case DeltaRun() | FullTextDelta() | FullReasoningDelta():
+                _add(blocks, part)
             case FullTextStart():
                 content.append(_opened(blocks, FullTextDelta, ModelText, part))
             case FullReasoningStart():
@@ -110,6 +108,18 @@ def collect_content(parts: Iterable[FullStreamPart]) -> tuple[ContentPart, ...]:
             case _:
                 pass
     return tuple(each.content() if isinstance(each, _Block) else each for each in content)
+
+
+def _add(blocks: dict[tuple[type, str], _Block], part: DeltaRun | FullTextDelta | FullReasoningDelta) -> None:
+    is_run = isinstance(part, DeltaRun)
+    block = blocks.get((part.make if is_run else type(part), part.id))
+    if block is None:
+        return
+    if is_run:
+        block.pieces += part.texts
+    else:
+        block.pieces.append(part.text)
+        block.metadata = part.provider_metadata or block.metadata
 
 
 def _opened(

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from chatagent.errors import NoOutputGeneratedError
 from chatagent.generate.events import ModelCallStartEvent, StepStartEvent
+from chatagent.generate.log import DeltaRun
 from chatagent.generate.parts import (
     FullFile,
     FullFinishStep,
     FullReasoningDelta,
     FullReasoningFile,
-    FullStreamPart,
     FullTextDelta,
     FullToolCall,
     FullToolInputDelta,
@@ -36,6 +36,7 @@ from chatagent.model.standardize import build_prompt, standardize_prompt
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from chatagent.generate.log import LogEntry
     from chatagent.generate.loop import Call
     from chatagent.generate.tools import Tool
     from chatagent.model import Prompt
@@ -107,10 +108,10 @@ async def run_step(call: Call, conversation: Conversation) -> FinishedStep:
         runtime_context=call.runtime_context,
     )
     await call.notify("on_step_start", began)
-    first = len(call.log.parts)
+    first = call.log.mark()
     asked_at = call.clock.now()
     reader, answer = await _ask_and_read(call, prepared, conversation)
-    parts = call.log.parts[first:]
+    parts = call.log.entries[first:]
     if not reader.has_finished and not reader.has_failed and not any(map(_is_output, parts)):
         empty = NoOutputGeneratedError("No output generated. The model stream ended without a finish chunk.")
         raise StepFailedError(empty, has_begun=True, is_empty_stream=True)
@@ -119,7 +120,7 @@ async def run_step(call: Call, conversation: Conversation) -> FinishedStep:
     performance = StepPerformance(
         step_seconds=call.clock.now() - prepared.began_at, response_seconds=responded_at - asked_at
     )
-    result = await _result(call, prepared, reader, answer, call.log.parts[first:], performance)
+    result = await _result(call, prepared, reader, answer, call.log.entries[first:], performance)
     await _finish(call, result)
     conversation.messages = (*conversation.messages, *result.response.messages)
     return FinishedStep(result, reader.tools.client_calls, reader.tools.answered)
@@ -259,7 +260,7 @@ async def _result(
     prepared: _Prepared,
     reader: StepReader,
     answer: StreamResult,
-    parts: Sequence[FullStreamPart],
+    parts: Sequence[LogEntry],
     performance: StepPerformance,
 ) -> StepResult:
     content = collect_content(parts)
@@ -305,8 +306,10 @@ async def _finish(call: Call, result: StepResult) -> None:
     call.deadlines.step_ends()
 
 
-def _is_output(part: FullStreamPart) -> bool:
+def _is_output(part: LogEntry) -> bool:
     """Return whether the model said something with a part (rule 5.10)."""
+    if isinstance(part, DeltaRun):
+        return any(part.texts)
     if isinstance(part, FullTextDelta | FullReasoningDelta):
         return bool(part.text)
     if isinstance(part, FullToolInputDelta):

@@ -109,6 +109,7 @@ class StepReader:
     ) -> None:
         self._call = call
         self._emit = call.emitter.emit
+        self._emit_delta = call.emitter.emit_delta
         self._number = number
         self.tools = StepTools(call, parser=parser, tool_choice=tool_choice)
         self._may_run = tool_choice.type != "none"
@@ -141,7 +142,6 @@ class StepReader:
         """
         call, handlers = self._call, self._HANDLERS
         log, pending = call.log, call.emitter.pending
-        parts = log.parts
         watch = call.deadlines.output if call.deadlines.watches_output else None
         async for given in stream:
             part: Any = given
@@ -163,7 +163,7 @@ class StepReader:
                 await call.flush()
             if call.is_stopped:
                 raise Stopped
-            if len(parts) >= log.limit:
+            if log.count >= log.limit:
                 await log.room()
 
     async def end(self) -> None:
@@ -197,8 +197,10 @@ class StepReader:
         if unique is None:
             self._emit(FullTextDelta(part.id, delta, metadata))
             self._unknown_block("text", part.id)
-            return
-        self._emit(FullTextDelta(unique, delta, metadata))
+        elif metadata is None:
+            self._emit_delta(FullTextDelta, unique, delta)
+        else:
+            self._emit(FullTextDelta(unique, delta, metadata))
 
     def _text_end(self, part: ModelTextEnd) -> None:
         unique = self._texts.open.pop(part.id, None)
@@ -213,6 +215,9 @@ class StepReader:
 
     def _reasoning_delta(self, part: ModelReasoningDelta) -> None:
         unique = self._reasonings.open.get(part.id)
+        if unique is not None and part.provider_metadata is None:
+            self._emit_delta(FullReasoningDelta, unique, part.delta)
+            return
         self._emit(FullReasoningDelta(id=unique or part.id, text=part.delta, provider_metadata=part.provider_metadata))
         if unique is None:
             self._unknown_block("reasoning", part.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from chatagent.current import current_run
+from chatagent.current import current_new_id, current_run
 from chatagent.errors import InvalidArgumentError
 from chatagent.generate.events import Callbacks
 from chatagent.generate.loop import Call
@@ -14,7 +14,6 @@ from chatagent.generate.retry import check_max_retries
 from chatagent.generate.settings import Plan, StepSettings, Timeouts, tool_choice_of
 from chatagent.generate.stop import is_step_count
 from chatagent.generate.toolset import tools_by_name
-from chatagent.ids import random_id
 from chatagent.model import CallSettings, ToolChoice
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def stream_text(
     tools_context: Mapping[str, object] | None = None,
     allow_system_in_messages: bool = False,
     download: Download | None = None,
-    generate_id: IdGenerator = random_id,
+    generate_id: IdGenerator | None = None,
     **callbacks_and_settings: Unpack[CallbacksAndSettings],
 ) -> StreamTextResult:
     """Ask a model, run the tools that it calls, ask again with their results, and stream all of it.
@@ -107,7 +106,7 @@ def stream_text(
         allow_system_in_messages: whether system messages may stand among `messages`. In a turn of a chat agent they
             always may, since what a client sent has been checked by then.
         download: fetches the URLs that the model does not read itself; without it such a URL is an error.
-        generate_id: makes ids of approvals, responses and repeated blocks.
+        generate_id: makes ids of approvals, responses and repeated blocks; those of the current run by default.
         **callbacks_and_settings: the callbacks of `Callbacks` and the settings of `CallSettings`. What a callback
             raises is logged and changes nothing; without `on_error`, errors are logged (logger `chatagent`).
 
@@ -159,7 +158,7 @@ def stream_text(
         runtime_context=runtime_context or {},
         tools_context=tools_context or {},
         download=download,
-        generate_id=generate_id,
+        generate_id=generate_id or current_new_id(),
         callbacks=cast("Callbacks", {key: value for key, value in given.items() if value is not None}),
     )
     return StreamTextResult(Call(plan), shape)

@@ -14,16 +14,27 @@ import anyio
 
 from chatagent.generate.log import FullStream
 from chatagent.generate.mapping import ChunkMapper
-from chatagent.generate.parts import FullAbort, FullError, FullFinish, FullFinishStep, FullStart, FullStreamPart
+from chatagent.generate.parts import (
+    FullAbort,
+    FullError,
+    FullFinish,
+    FullFinishStep,
+    FullReasoningDelta,
+    FullStart,
+    FullStreamPart,
+    FullTextDelta,
+)
 from chatagent.ui import (
     Chunk,
     Finish,
     MessageMetadata,
     OriginalMessages,
+    ReasoningDelta,
     Start,
     StreamEndEvent,
     StreamOutcome,
     StreamStepEndEvent,
+    TextDelta,
 )
 from chatagent.ui.tracking import DEFAULT_ERROR_TEXT, ResponseTracker
 
@@ -198,10 +209,12 @@ class UIMessageStream:
         self._parts.stop()
         call.log.drain()
         call.emitter.sink = self._push
+        if self._message_metadata is None:
+            call.emitter.delta_sink = self._push_delta
         try:
             await call.drive()
         finally:
-            call.emitter.sink = None
+            call.emitter.sink = call.emitter.delta_sink = None
         if call.log.error is not None and self._failure is None and not self._is_cancelled:
             self._take_log_error(call.log.error)
 
@@ -257,11 +270,33 @@ class UIMessageStream:
             self._fail(exc)
         return None
 
+    def _push_delta(self, make: type[FullTextDelta | FullReasoningDelta], block_id: str, text: str) -> None:
+        """Take a delta without metadata; what `_push` does with it, without making a part first."""
+        if self._failure is not None or self._is_cancelled:
+            return
+        if make is FullTextDelta:
+            chunk = TextDelta(block_id, text)
+        elif self._mapper.send_reasoning:
+            chunk = ReasoningDelta(block_id, text)
+        else:
+            return
+        try:
+            self._track(chunk)
+        except Exception as exc:  # noqa: BLE001 - raised by `_settle`
+            self._outcome = StreamOutcome("failed", exc)
+            self._fail(exc)
+            return
+        try:
+            self._out(chunk)
+        except BaseException as exc:  # noqa: BLE001 - what the sink raised; `pump` raises it
+            self._is_cancelled = True
+            self._fail(exc)
+
     def _fail(self, error: BaseException) -> None:
         self._failure = error
         call = self._call
         if call.emitter.sink == self._push:
-            call.emitter.sink = None
+            call.emitter.sink = call.emitter.delta_sink = None
             if not call.log.has_readers:
                 call.close()
 

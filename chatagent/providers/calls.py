@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -24,10 +25,9 @@ class RawAnswer(Protocol):
     @property
     def headers(self) -> Mapping[str, str]: ...
 
-    @property
-    def text(self) -> object: ...
-
-    def parse(self) -> object: ...
+    def parse(self) -> object:
+        """Return the answer, or what it can be awaited from."""
+        ...
 
 
 def call_of(
@@ -83,7 +83,8 @@ async def call_whole(
     """
     try:
         raw = await until_aborted(options.abort_signal, call)
-        answer = raw.parse()
+        parsed = raw.parse()
+        answer = await cast("Awaitable[object]", parsed) if inspect.isawaitable(parsed) else parsed
     except Exception as exc:
         raise_translated(exc, translate)
         raise

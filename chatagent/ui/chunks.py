@@ -6,7 +6,7 @@ read from and written to the wire, the codec's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence  # noqa: TC003 - annotations are read at run time
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Final, Literal, TypeAlias, cast
 
 from pydantic import ValidationError
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from chatagent.ui.messages import SteeringMessageUIPart, SteeringPart
 from chatagent.ui.slots import UNSET, Fail, Kind, Unset, WireObject, wire_class
 from chatagent.ui.validation import first_problem
-from chatagent.ui.wire import FinishReason, JSONObject, ProviderMetadata  # noqa: TC001 - likewise
+from chatagent.ui.wire import FinishReason, JSONObject, ProviderMetadata
 
 __all__ = [
     "CHUNK_TYPES",

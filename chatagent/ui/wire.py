@@ -6,10 +6,13 @@ Models are for what is kept (messages, their parts, payloads, snapshots); what c
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["FinishReason", "JSONObject", "ProviderMetadata", "WireModel"]
 
@@ -40,6 +43,11 @@ class WireModel(BaseModel):
         defer_build=True,
         ser_json_inf_nan="constants",  # kept for the writer of JSON to refuse, instead of turned into null
     )
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """Show only the fields that were given."""
+        given = self.model_fields_set
+        return [(name, value) for name, value in super().__repr_args__() if name is None or name in given]
 
     def to_wire(self) -> dict[str, object]:
         """Return the JSON form: camelCase keys, absent fields left out, plain lists and dicts."""

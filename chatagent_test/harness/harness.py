@@ -6,7 +6,6 @@ are the harness's. A driver call returns when its turn has settled, raises when 
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from chatagent.agent import ChatAgent, parse_client_message
@@ -23,6 +22,7 @@ from chatagent_test.clock import VirtualClock
 from chatagent_test.harness.driven_run import DrivenRun
 from chatagent_test.harness.driver import Driver
 from chatagent_test.harness.failures import Failures
+from chatagent_test.harness.ids import CountedIds
 from chatagent_test.harness.platform import Platform
 from chatagent_test.harness.seeds import Seeds
 from chatagent_test.harness.turn import PendingTurn, Turn, chunks_of, raw_chunks_of
@@ -76,8 +76,9 @@ class ChatAgentHarness:
         """Real seconds after which a driver gives up."""
         self._agent, self._mode, self._client_data = agent, mode, client_data
         self._boot_payload = dict(boot_payload)
-        numbers = itertools.count(1)
-        self._new_id: IdGenerator = ids or (lambda: f"msg-{next(numbers)}")
+        counted = CountedIds()
+        counted.take(boot_payload.get("headStartMessages") or ())
+        self._new_id: IdGenerator = ids or counted
         self._watch = RunWatch()
         self._driver = Driver(
             Ledger(),
@@ -89,7 +90,11 @@ class ChatAgentHarness:
         )
         self._platform = Platform(agent, self.chat_id, clock, self._new_id, self._watch)
         self._seeds = Seeds(
-            agent, reads_past=_reads_past(boot_payload, task_context), strict=strict, new_id=self._new_id
+            agent,
+            reads_past=_reads_past(boot_payload, task_context),
+            strict=strict,
+            new_id=self._new_id,
+            taken=counted.take,
         )
         self._run = DrivenRun(
             self._platform,

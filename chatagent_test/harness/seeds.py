@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from chatagent.errors import HarnessStateError
-from chatagent.ui import parse_chunk, parse_ui_message
+from chatagent.ui import Start, parse_chunk, parse_ui_message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from chatagent.agent import ChatAgent
     from chatagent.ids import IdGenerator
@@ -27,9 +28,18 @@ class Seeds:
         reads_past: whether the boot reads the past at all.
         strict: whether a seed that nobody reads is an error; else it is a warning.
         new_id: makes ids for messages that have none.
+        taken: told of the messages that were seeded, whose ids must not be made again.
     """
 
-    def __init__(self, agent: ChatAgent[Any], *, reads_past: bool, strict: bool, new_id: IdGenerator) -> None:
+    def __init__(
+        self,
+        agent: ChatAgent[Any],
+        *,
+        reads_past: bool,
+        strict: bool,
+        new_id: IdGenerator,
+        taken: Callable[[Iterable[Any]], None],
+    ) -> None:
         self.snapshot: Any = None
         """A `Snapshot`, or the JSON that a store would hold."""
         self.out_tail: Sequence[Chunk] = ()
@@ -37,6 +47,7 @@ class Seeds:
         self.partial_raw: UIMessage | None = None
         self.in_tail: Sequence[UIMessage] = ()
         self._agent, self._reads_past, self._strict, self._new_id = agent, reads_past, strict, new_id
+        self._taken = taken
 
     @property
     def any_record(self) -> bool:
@@ -52,11 +63,15 @@ class Seeds:
                     "a snapshot and `hydrate_messages` exclude each other: an agent that keeps its history reads none"
                 )
         self.snapshot = snapshot
+        if snapshot is not None:
+            stored: Any = snapshot.get("messages") if isinstance(snapshot, Mapping) else snapshot.messages
+            self._taken(stored if isinstance(stored, list | tuple) else ())
 
     def seed_out_tail(self, chunks: Sequence[Chunk | Mapping[str, Any]] | None) -> None:
         """See `ChatAgentHarness.seed_session_out_tail`."""
         self._check("out tail")
         self.out_tail = [parse_chunk(cast("Any", chunk), allow_unknown=True) for chunk in chunks or ()]
+        self._taken({"id": chunk.message_id} for chunk in self.out_tail if isinstance(chunk, Start))
 
     def seed_partial(
         self, message: UIMessage | Mapping[str, Any] | None, raw: UIMessage | Mapping[str, Any] | None
@@ -66,10 +81,12 @@ class Seeds:
         parse: Callable[[Any], UIMessage] = parse_ui_message
         self.partial = None if message is None else parse(message)
         self.partial_raw = self.partial if raw is None else parse(raw)
+        self._taken(() if self.partial is None else (self.partial,))
 
     def seed_in_tail(self, messages: Sequence[UIMessage | Mapping[str, Any]]) -> None:
         """See `ChatAgentHarness.seed_session_in_tail`."""
         self._check("in tail")
+        self._taken(messages)
         self.in_tail = [parse_ui_message(cast("Any", each), generate_id=self._new_id) for each in messages]
 
     def _check(self, what: str) -> None:

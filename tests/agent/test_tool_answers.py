@@ -306,6 +306,24 @@ async def test_a_function_gives_the_tools_of_each_turn() -> None:
     assert tool_outputs(model) == [["MARKER-XYZ"], ["MARKER-XYZ"]]
 
 
+async def test_what_the_model_sees_may_take_time_to_make() -> None:
+    async def slowly(event: Any) -> Any:
+        await chat.sleep(60)
+        return {"type": "text", "value": f"a picture of {event.output['bytes']}"}
+
+    model = saying("one", "two", "three")
+    camera = tool(description="Take a picture.", input_schema={"type": "object"}, to_model_output=slowly)
+
+    async with mock_chat_agent(agent_of(model, tools={"vault": camera})) as harness:
+        await harness.send_message(RESOLVED)
+        began_at = harness.clock.now()
+        await harness.send_message("again")
+        await harness.send_regenerate()
+
+    assert tool_outputs(model) == [["a picture of raw"]] * 3
+    assert harness.clock.now() == began_at
+
+
 async def test_without_declared_tools_the_stored_output_is_what_the_model_sees() -> None:
     """MCA-044."""
     model = saying("one")

@@ -21,6 +21,7 @@ REPLAYERS = {
     "ai-sdk/sse": "conformance.families.sse",
     "ai-sdk/ui-stream": "conformance.families.ui_stream",
     "ai-sdk/validate": "conformance.families.validate",
+    "wire": "conformance.families.wire",
 }
 
 

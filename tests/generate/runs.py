@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextvars
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import anyio.lowlevel
 
 from chatagent.current import current_run
-from chatagent.tasks import OwnedTask, TaskSet
-from chatagent.waiting import Ledger
-from chatagent_test.clock import VirtualClock
+from chatagent.tasks import OwnedTask
+from support.bare_run import BareRun
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,15 +17,8 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 
-class VirtualRun:
+class VirtualRun(BareRun):
     """The current run of everything that `play` runs: when nothing of it can go on, time moves to the next deadline."""
-
-    def __init__(self, *, in_turn: bool = False) -> None:
-        self.clock = VirtualClock()
-        self.ledger = Ledger()
-        self.tasks = TaskSet(self.ledger)
-        self.local_values: dict[str, Any] = {}
-        self.in_turn = in_turn
 
     async def play(self, fn: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """Run a function to its end, and what it has started until nothing of it can go on; return what it returned."""

@@ -10,26 +10,21 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from chatagent.current import current_run
-from chatagent.tasks import OwnedTask, TaskSet
-from chatagent.waiting import Ledger
-from chatagent_test.clock import VirtualClock
 from chatagent_test.harness.driver import Driver
+from support.bare_run import BareRun
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from chatagent.clock import Clock
+    from chatagent.tasks import OwnedTask
 
 
-class FakeRun:
+class FakeRun(BareRun):
     """A run with a clock, tasks and locals, and nothing to do."""
 
     def __init__(self, clock: Clock | None = None) -> None:
-        self.clock: Any = clock or VirtualClock()
-        self.ledger = Ledger()
-        self.tasks = TaskSet(self.ledger)
-        self.local_values: dict[str, Any] = {}
-        self.in_turn = False
+        super().__init__(clock=clock)
 
     def start(self, fn: Callable[[], Awaitable[Any]], *, name: str = "a task of the run") -> OwnedTask:
         """Start a task of this run from outside it."""

@@ -7,7 +7,6 @@ import time
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from ground.fake_run import a_run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from chatagent.clock import Clock, SystemClock, to_seconds
 from chatagent.current import current_clock, current_tasks
 from chatagent.errors import InvalidArgumentError
 from chatagent_test.clock import VirtualClock
+from ground.fake_run import a_run
 
 UNITS = {"w": 604800, "d": 86400, "hr": 3600, "h": 3600, "m": 60, "s": 1}
 

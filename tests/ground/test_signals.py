@@ -5,10 +5,10 @@ from __future__ import annotations
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from ground.fake_run import a_run
 
 from chatagent.errors import AbortError
 from chatagent.signals import AbortController, AbortSignal
+from ground.fake_run import a_run
 
 
 def listeners(signal: AbortSignal) -> int:

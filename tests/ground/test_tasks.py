@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from ground.fake_run import a_run
 
 from chatagent.tasks import OwnedTask, TaskSet
 from chatagent.waiting import Gate, Ledger, Waiter
+from ground.fake_run import a_run
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

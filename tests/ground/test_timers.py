@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from ground.fake_run import a_run
 
 from chatagent.clock import SystemClock
 from chatagent.timers import call_at, wait_until
 from chatagent.waiting import Waiter
 from chatagent_test.clock import VirtualClock
+from ground.fake_run import a_run
 
 if TYPE_CHECKING:
     from chatagent.clock import Clock

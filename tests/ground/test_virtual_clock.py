@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from ground.fake_run import a_run
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chatagent.errors import InvalidArgumentError
 from chatagent_test.clock import EPOCH, VirtualClock
+from ground.fake_run import a_run
 
 
 @pytest.fixture

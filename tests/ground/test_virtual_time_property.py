@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from ground.fake_run import a_driver, a_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chatagent.timers import wait_until
 from chatagent.waiting import Gate, Waiter
 from chatagent_test.clock import VirtualClock
+from ground.fake_run import a_driver, a_run
 
 if TYPE_CHECKING:
-    from ground.fake_run import FakeRun
-
     from chatagent.tasks import OwnedTask
+    from ground.fake_run import FakeRun
 
 GATES = 3
 LAST_CALL = 1000.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from ground.fake_run import FakeRun, a_run
 
 from chatagent.current import current_run
 from chatagent.waiting import Gate, Ledger, Waiter
+from ground.fake_run import FakeRun, a_run
 
 pytestmark = pytest.mark.anyio
 

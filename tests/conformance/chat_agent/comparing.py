@@ -34,20 +34,36 @@ def problems_of(golden: Wire, actual: Wire) -> list[str]:
         golden: the golden file.
         actual: what was observed, in the form of `observed`, with `out` in the place of `allRawChunks`.
     """
+    return problems_between(golden, recorded(golden["observed"]), actual)
+
+
+def problems_between(golden: Wire, expected: Wire, actual: Wire, *, exact_windows: bool = False) -> list[str]:
+    """Return how an observation differs from an expected one; empty if it does not.
+
+    Args:
+        golden: the golden file; what it has observed is not looked at.
+        expected: what should have been observed, in the form that `recorded` gives.
+        actual: what was observed.
+        exact_windows: what sends return counts also where they overlap.
+    """
     authored = Authored(golden)
-    expected = number_ids(_recorded(golden["observed"]), is_placeholder)
+    expected = number_ids(expected, is_placeholder)
     actual = number_ids(actual, lambda text: text not in authored)
     texts = Texts(authored)
+    if exact_windows:
+        windows = texts.differences(expected["steps"], actual["steps"], "steps")
+    else:
+        windows = differing_windows(golden["steps"], expected, actual, texts.differences)
     return [
         *texts.differences(expected["out"], actual["out"], "out"),
-        *differing_windows(golden["steps"], expected, actual, texts.differences),
+        *windows,
         *_log_problems(expected["log"], actual["log"], texts),
         *texts.differences(expected["modelCalls"], actual["modelCalls"], "modelCalls"),
         *texts.differences(expected["snapshot"], actual["snapshot"], "snapshot"),
     ]
 
 
-def _recorded(observed: Wire) -> Wire:
+def recorded(observed: Wire) -> Wire:
     """Return the recorded observation with `.out` as a whole, without what only a reference harness could number."""
     snapshot = _without_input_cursor(observed["snapshot"])
     steps = [

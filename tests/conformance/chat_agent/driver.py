@@ -44,6 +44,8 @@ class Driver:
         self._authored = Authored(golden)
         self._harnesses, self._gates, self._recorder = harnesses, gates, recorder
         self.results: list[Wire] = [{"do": step["do"], **GIVEN_UP} for step in self._steps]
+        self.errors: dict[int, Exception] = {}
+        """What steps raised, by their indexes."""
         self._ended: dict[str, anyio.Event] = {}
 
     async def drive(self) -> None:
@@ -59,7 +61,7 @@ class Driver:
             await self._boot(at_once=self._at_once and index == 0)
         failure = self._harnesses.take_failure()
         if failure is not None:
-            self.results[index] = self._failed(step, failure)
+            self._note_failure(index, step, failure)
         elif step.get("await") is False:
             self._ended[step["as"]] = anyio.Event()
             tasks.start_soon(self._perform, index, step)
@@ -79,15 +81,16 @@ class Driver:
             try:
                 returned = await ACTIONS[step["do"]](self, replace_strings(step, self._generated))
             except Exception as error:  # noqa: BLE001 - it is the step's result
-                self.results[index] = self._failed(step, error)
+                self._note_failure(index, step, error)
             else:
                 self.results[index] = {"do": step["do"], **_shown(step, returned)}
         if step.get("as") in self._ended:
             self._ended[step["as"]].set()
 
-    def _failed(self, step: Wire, error: Exception) -> Wire:
+    def _note_failure(self, index: int, step: Wire, error: Exception) -> None:
         self._recorder.notes.append(f"{step['do']} raised {error!r}")
-        return {"do": step["do"], "throws": str(error)}
+        self.results[index] = {"do": step["do"], "throws": str(error)}
+        self.errors[index] = error
 
     def _generated(self, text: str) -> str | None:
         """Return the generated id for which a string of a step stands."""

@@ -9,7 +9,7 @@ class UnsupportedScenarioError(NotImplementedError):
     """The scenario asks for something that the interpreter or the runtime does not have."""
 
 
-class _ScenarioError(Exception):
+class ScenarioError(Exception):
     """An error with the text that a scenario gave it."""
 
 
@@ -25,9 +25,9 @@ def scenario_error(message: str, name: str = "Error") -> Exception:
     """Return an error with a text, of a class of that name: the model layer shows the names of classes."""
     if name == "AbortError":
         return _ScenarioAbortError(message)
-    return type(name, (_ScenarioError,), {})(message)
+    return type(name, (ScenarioError,), {})(message)
 
 
 def is_scenario_error(error: BaseException) -> bool:
     """Return whether a scenario asked for an error."""
-    return isinstance(error, (_ScenarioError, _ScenarioAbortError))
+    return isinstance(error, (ScenarioError, _ScenarioAbortError))

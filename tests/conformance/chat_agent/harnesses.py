@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from conformance.chat_agent.values import Wire
 
 PREVIOUS = "<previous>"
+COMMITTED = "session-in-event-id"
 PATIENCE = 5.0
 """Real seconds after which something that should take none is given up."""
 
@@ -124,6 +125,15 @@ class Harnesses:
         if "lastOutEventId" in wire:
             wire["lastOutEventId"] = self._recorder.count_of(wire["lastOutEventId"])
         return wire
+
+    def committed(self) -> list[str]:
+        """Return the number of `.in` that each turn-complete of the present harness has committed, in order."""
+        records = self._all[-1].out_records if self._all else ()
+        return [value for record in records for name, value in record.headers if name == COMMITTED]
+
+    def suppressed(self) -> list[str]:
+        """Return the ids of the users that the present harness's boot has dropped."""
+        return [each.id for each in self._all[-1].boot.suppressed] if self._all else []
 
     async def close_all(self) -> None:
         """Tidy up: close every harness; what goes wrong now is nobody's business."""

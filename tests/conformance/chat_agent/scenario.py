@@ -30,7 +30,8 @@ async def observe(golden: Wire) -> Wire:
 
     Returns:
         `log`, `steps`, `modelCalls` and `snapshot` as in `observed`, `out` for everything on `.out`, with ids as they
-        were made; and `notes`, texts that may explain a difference.
+        were made; `notes`, texts that may explain a difference; and `beyond`, what the format has no place for: what
+        steps `raised`, by their indexes, which numbers of `.in` were `committed`, and the users `suppressed` at boot.
 
     Raises:
         UnsupportedScenarioError: it asks for something that the interpreter or the runtime does not have.
@@ -48,6 +49,7 @@ async def observe(golden: Wire) -> Wire:
         warnings.filterwarnings("ignore", message=r"(?!coroutine)", category=RuntimeWarning)
         await driver.drive()
         snapshot = harnesses.snapshot()
+        beyond = {"committed": harnesses.committed(), "suppressed": harnesses.suppressed(), "raised": driver.errors}
         recorder.close()
         await harnesses.close_all()
     return {
@@ -57,6 +59,7 @@ async def observe(golden: Wire) -> Wire:
         "modelCalls": recorder.model_calls,
         "snapshot": snapshot,
         "notes": recorder.notes,
+        "beyond": beyond,
     }
 
 
