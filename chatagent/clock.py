@@ -78,6 +78,7 @@ def to_seconds(duration: Duration, *, argument: str = "duration") -> float:
         seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(text))
     else:
         seconds = duration
-    if not 0 <= seconds < float("inf"):
+    # Callers may be untyped.
+    if not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidArgumentError(argument=argument, value=duration, problem="a duration is 0 seconds or more")
     return float(seconds)

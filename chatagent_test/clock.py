@@ -55,6 +55,7 @@ class VirtualClock:
         self._live = 0
         self._sleeping = 0
         self._watchers: list[tuple[int, Gate]] = []
+        self._listeners: dict[object, Callable[[], None]] = {}
         self.ledgers: list[Ledger] = []
         """The ledgers of the runs that live by this clock; it should move only when all of them are quiet."""
 
@@ -93,6 +94,9 @@ class VirtualClock:
         self._order += 1
         self._live += 1
         heapq.heappush(self._entries, entry)
+        if kind == "sleep":
+            for listener in tuple(self._listeners.values()):
+                listener()
 
         def take_back() -> None:
             if entry.callback is not None:
@@ -117,6 +121,16 @@ class VirtualClock:
             finally:
                 if watcher in self._watchers:
                     self._watchers.remove(watcher)
+
+    def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back whenever a sleep begins; returns what ends that, also if it is called twice."""
+        key = object()
+        self._listeners[key] = callback
+
+        def end() -> None:
+            self._listeners.pop(key, None)
+
+        return end
 
     def next_deadline(self, kinds: Collection[TimerKind] = ALL_KINDS) -> float | None:
         """Return the instant of the next deadline of these kinds; `None` if there is none that ever comes."""

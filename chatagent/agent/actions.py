@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from chatagent.agent.accumulate import hydrate
 from chatagent.agent.answer import stream_options
@@ -10,9 +11,8 @@ from chatagent.agent.completion import save_snapshot, write_turn_complete
 from chatagent.agent.events import ActionEvent
 from chatagent.agent.pipe import is_streamable, pipe_chunks
 from chatagent.agent.replies import message_chunks
-from chatagent.agent.schema import problem_of
 from chatagent.errors import AbortError, ActionError
-from chatagent.ui import TextUIPart, UIMessage
+from chatagent.ui import TextUIPart, UIMessage, parse_ui_message, problem_of
 
 if TYPE_CHECKING:
     from chatagent.agent.inputs import MidTurnListener
@@ -75,6 +75,8 @@ async def _stream(run: AgentRun, turn: TurnState, result: Any) -> None:
         return
     if isinstance(result, str):
         result = UIMessage(id=run.env.new_id(), role="assistant", parts=[TextUIPart(text=result)])
+    if isinstance(result, Mapping) and "role" in result and "parts" in result:
+        result = parse_ui_message(cast("Any", result), generate_id=run.env.new_id)
     if isinstance(result, UIMessage):
         for chunk in message_chunks(result):
             run.out.write(chunk)

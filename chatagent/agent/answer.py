@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from chatagent.agent.cleanup import cleanup_aborted_parts
 from chatagent.agent.events import PrepareMessagesEvent, RunEvent
+from chatagent.agent.injected import insert_marks
 from chatagent.agent.pipe import is_streamable, pipe_chunks
 from chatagent.errors import AbortError, HookResultError, UIMessageStreamError
 from chatagent.model import ModelMessage, ToolApprovalResponsePart, ToolMessage, add_usage, parse_model_message
@@ -18,11 +19,20 @@ from chatagent.waiting import Waiter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from chatagent.agent.events import PrepareReason
     from chatagent.agent.inputs import MidTurnListener
     from chatagent.agent.run import AgentRun
     from chatagent.agent.state import TurnState
 
-__all__ = ["ask_for_answer", "commit_answer", "prepare_messages", "reduce_captured", "settle_answer", "stream_options"]
+__all__ = [
+    "ask_for_answer",
+    "commit_answer",
+    "model_messages_from_hook",
+    "prepare_messages",
+    "reduce_captured",
+    "settle_answer",
+    "stream_options",
+]
 
 logger = logging.getLogger("chatagent")
 
@@ -57,7 +67,9 @@ def _take_in_background(run: AgentRun) -> None:
         state.background = []
 
 
-async def prepare_messages(run: AgentRun, turn: TurnState, messages: Sequence[ModelMessage]) -> list[ModelMessage]:
+async def prepare_messages(
+    run: AgentRun, turn: TurnState, messages: Sequence[ModelMessage], *, reason: PrepareReason = "run"
+) -> list[ModelMessage]:
     """Let `prepare_messages` have its say; a pending approval stays at the end whatever it does (T-32, M-12).
 
     Raises:
@@ -67,13 +79,22 @@ async def prepare_messages(run: AgentRun, turn: TurnState, messages: Sequence[Mo
     if fn is None:
         return list(messages)
     event = PrepareMessagesEvent(
-        messages=list(messages), reason="run", chat_id=run.chat_id, turn=turn.number, client_data=turn.client_data
+        messages=list(messages), reason=reason, chat_id=run.chat_id, turn=turn.number, client_data=turn.client_data
     )
-    result = await run.call("prepare_messages", fn, event)
-    if not isinstance(result, Sequence) or isinstance(result, str):
-        raise HookResultError(hook="prepare_messages", expected="a list of model messages", value=result)
-    prepared = [_model_message(each) for each in cast("Sequence[Any]", result)]
+    prepared = model_messages_from_hook("prepare_messages", await run.call("prepare_messages", fn, event))
     return _keep_approval_tail(messages, prepared)
+
+
+def model_messages_from_hook(hook: str, result: object) -> list[ModelMessage]:
+    """Return the model messages that user code returned, wire forms made into messages.
+
+    Raises:
+        HookResultError: it returned no list.
+        InvalidPromptError: one of them is no model message.
+    """
+    if not isinstance(result, Sequence) or isinstance(result, str):
+        raise HookResultError(hook=hook, expected="a list of model messages", value=result)
+    return [_model_message(each) for each in cast("Sequence[Any]", result)]
 
 
 def _model_message(value: Any) -> ModelMessage:
@@ -192,20 +213,18 @@ async def settle_answer(run: AgentRun, turn: TurnState) -> None:
 
 
 async def commit_answer(run: AgentRun, turn: TurnState) -> None:
-    """Make the answer part of the chain (T-41 to T-43)."""
+    """Make the answer part of the chain, behind the messages that steered it (T-41 to T-43, G-62)."""
     turn.raw_response = turn.response
+    injections, injected = turn.steering.take_injections()
     if turn.response is not None:
         answer = cleanup_aborted_parts(turn.response) if turn.stopped else turn.response
+        answer = insert_marks(answer, injections, turn.steps_begun)
         if not answer.id:
             answer = answer.model_copy(update={"id": run.env.new_id()})
         turn.response = _with_parts(answer, turn)
-        await _put_into_chain(run, turn, turn.response)
-    elif turn.response_parts:
-        turn.response = UIMessage(id=run.env.new_id(), role="assistant", parts=tuple(turn.response_parts))
-        turn.response_parts = []
-        conversation = run.state.conversation
-        conversation.chain = conversation.chain.append(turn.response)
-        turn.add_new([turn.response], ())
+        await _put_into_chain(run, turn, injected, turn.response)
+    else:
+        await _put_in_without_answer(run, turn, injected)
     if turn.response is not None:
         turn.response_committed = True
         turn.captured = []
@@ -218,17 +237,33 @@ def _with_parts(answer: UIMessage, turn: TurnState) -> UIMessage:
     return answer.model_copy(update={"parts": parts})
 
 
-async def _put_into_chain(run: AgentRun, turn: TurnState, answer: UIMessage) -> None:
+async def _put_into_chain(run: AgentRun, turn: TurnState, injected: Sequence[UIMessage], answer: UIMessage) -> None:
     """Put the answer at the place of its id, or at the end; a failing conversion skips only the model's side (F-86)."""
     conversation = run.state.conversation
-    conversation.chain, replaced = conversation.chain.upsert(answer)
+    conversation.chain, replaced = conversation.chain.upsert(answer, behind=injected)
     run.state.tool_calls.record(answer)
-    converted = await conversation.converter.convert_what_can_be([answer])
-    if replaced:
+    new = [*injected, answer]
+    converted = await conversation.converter.convert_what_can_be(new)
+    if replaced and turn.compaction is None:
         await conversation.reconvert()
     else:
         conversation.model += converted
-    turn.add_new([answer], converted)
+    turn.add_new(new, converted)
+
+
+async def _put_in_without_answer(run: AgentRun, turn: TurnState, injected: Sequence[UIMessage]) -> None:
+    """Put in what a turn has brought whose answer was not captured: injected messages, and parts that code wrote."""
+    conversation = run.state.conversation
+    if injected:
+        conversation.chain = conversation.chain.extend(injected)
+        converted = await conversation.converter.convert_what_can_be(injected)
+        conversation.model += converted
+        turn.add_new(injected, converted)
+    if turn.response_parts:
+        turn.response = UIMessage(id=run.env.new_id(), role="assistant", parts=tuple(turn.response_parts))
+        turn.response_parts = []
+        conversation.chain = conversation.chain.append(turn.response)
+        turn.add_new([turn.response], ())
 
 
 def reduce_captured(run: AgentRun, turn: TurnState) -> UIMessage | None:

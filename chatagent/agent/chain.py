@@ -8,8 +8,10 @@ what is new in it and not for the history behind it.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from chatagent.agent.injected import marked_ids, split_at_marks, stored_messages
 from chatagent.model import convert_to_model_messages_async
 from chatagent.ui import ToolPart, UIMessage
 
@@ -88,12 +90,26 @@ class MessageChain:
         items = (*self._items[:position], message, *self._items[position + 1 :])
         return MessageChain(items, _index=self._index if same_id else None)
 
-    def upsert(self, message: UIMessage) -> tuple[MessageChain, bool]:
-        """Return a chain with the message at the place of its id, else at the end; and whether it replaced one."""
+    def upsert(self, message: UIMessage, *, behind: Sequence[UIMessage] = ()) -> tuple[MessageChain, bool]:
+        """Return a chain with the message at the place of its id, else at the end; and whether it replaced one.
+
+        Args:
+            message: the message.
+            behind: messages that are new as well, and go directly in front of it.
+        """
         position = self.position(message.id)
         if position is None:
-            return self.append(message), False
-        return self.replace(position, message), True
+            return self.extend((*behind, message)), False
+        if not behind:
+            return self.replace(position, message), True
+        return MessageChain((*self._items[:position], *behind, message, *self._items[position + 1 :])), True
+
+    def extend(self, messages: Iterable[UIMessage]) -> MessageChain:
+        """Return a chain with more messages at its end."""
+        chain = self
+        for message in messages:
+            chain = chain.append(message)
+        return chain
 
     def without_trailing_non_users(self) -> MessageChain:
         """Return the chain up to its last user message."""
@@ -103,16 +119,29 @@ class MessageChain:
         return self if end == len(self._items) else MessageChain(self._items[:end])
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What a message was converted to."""
+
+    message: UIMessage
+    marked: tuple[str, ...]
+    """The ids of the messages that were injected into it."""
+    injected: Sequence[UIMessage]
+    """Those of them that stood before it."""
+    converted: list[ModelMessage]
+
+
 class MessageConverter:
     """Converts UI messages to model messages, each message once for a set of tools.
 
-    Incomplete tool calls are always left out (rule 1.16), so a message converts the same wherever it stands.
+    Incomplete tool calls are always left out (rule 1.16), so a message converts the same wherever it stands; but users'
+    messages that were injected into the answer behind them stand where the model saw them, in the middle of it (G-62).
     """
 
     __slots__ = ("_kept", "_tools")
 
     def __init__(self) -> None:
-        self._kept: dict[int, tuple[UIMessage, list[ModelMessage]]] = {}
+        self._kept: dict[int, _Kept] = {}
         self._tools: Mapping[str, Any] | None = None
 
     def use_tools(self, tools: Mapping[str, Any] | None) -> None:
@@ -121,7 +150,7 @@ class MessageConverter:
             self._tools = tools
             return
         self._tools = tools
-        self._kept = {key: kept for key, kept in self._kept.items() if not _has_tool_part(kept[0])}
+        self._kept = {key: kept for key, kept in self._kept.items() if not _has_tool_part(kept.message)}
 
     async def convert(self, messages: Iterable[UIMessage]) -> list[ModelMessage]:
         """Return the model messages that these messages stand for, in order.
@@ -130,10 +159,24 @@ class MessageConverter:
             MessageConversionError: a message that no model can be shown.
         """
         converted: list[ModelMessage] = []
+        users: list[UIMessage] = []
         for message in messages:
-            kept = self._kept.get(id(message))
-            converted += await self._convert(message) if kept is None else kept[1]
+            if message.role == "user":
+                users.append(message)
+                continue
+            marked = self._marked(message) if users else ()
+            for user in users:
+                if user.id not in marked:
+                    converted += await self._converted(user)
+            converted += await self._converted(message, [user for user in users if user.id in marked])
+            users = []
+        for user in users:
+            converted += await self._converted(user)
         return converted
+
+    def _marked(self, message: UIMessage) -> tuple[str, ...]:
+        kept = self._kept.get(id(message))
+        return marked_ids(message) if kept is None else kept.marked
 
     async def convert_what_can_be(self, messages: Sequence[UIMessage] | MessageChain) -> list[ModelMessage]:
         """Return the same, without the messages that no model can be shown; each of them is a warning (F-86)."""
@@ -155,17 +198,41 @@ class MessageConverter:
             alive = {id(message) for message in messages}
             self._kept = {key: kept for key, kept in self._kept.items() if key in alive}
 
+    async def _converted(self, message: UIMessage, injected: Sequence[UIMessage] = ()) -> list[ModelMessage]:
+        kept = self._kept.get(id(message))
+        if kept is not None and _same(kept.injected, injected):
+            return kept.converted
+        marked = marked_ids(message)
+        converted = await (self._convert_steered(message, injected) if injected else self._convert(message))
+        self._kept[id(message)] = _Kept(message, marked, injected, converted)
+        return converted
+
+    async def _convert_steered(self, message: UIMessage, injected: Sequence[UIMessage]) -> list[ModelMessage]:
+        """Return an answer's messages, with those that were injected into it at their marks."""
+        converted: list[ModelMessage] = []
+        for parts, mark in split_at_marks(message):
+            converted += await self._convert(message.model_copy(update={"parts": tuple(parts)}))
+            if mark is None:
+                continue
+            kept, messages = stored_messages(mark, injected)
+            for each in messages:
+                converted += await self._converted(each)
+            converted += kept
+        return converted
+
     async def _convert(self, message: UIMessage) -> list[ModelMessage]:
         shown = strip_ephemeral_ids(message) if message.role == "assistant" else message
-        converted = [
+        return [
             each
             for each in await convert_to_model_messages_async(
                 [shown], tools=self._tools, ignore_incomplete_tool_calls=True
             )
             if not (each.role == "assistant" and not each.content)
         ]
-        self._kept[id(message)] = (message, converted)
-        return converted
+
+
+def _same(some: Sequence[UIMessage], others: Sequence[UIMessage]) -> bool:
+    return len(some) == len(others) and all(one is other for one, other in zip(some, others, strict=True))
 
 
 def strip_ephemeral_ids(message: UIMessage) -> UIMessage:

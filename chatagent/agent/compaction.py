@@ -1,7 +1,7 @@
-"""Compaction: a summary takes the place of a conversation that has grown too long for the model.
+"""Compaction: a summary takes the place of a conversation that has grown too long for the model (N-42 to N-46).
 
 *Inner*, between two steps of a turn: the next step is asked with the summary alone. *Outer*, behind a turn: the next
-turn begins with it. Either way the history that clients see stays whole, unless the agent says otherwise (N-42 to N-46).
+turn begins with it. Either way the history that clients see stays whole, unless the agent says otherwise.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from chatagent.agent.compaction_options import (
     SummarizeEvent,
 )
 from chatagent.agent.events import CompactedEvent
-from chatagent.errors import HookResultError
+from chatagent.errors import HookResultError, InvalidArgumentError
 from chatagent.model import AssistantMessage, ModelMessage, TextPart, UserMessage
 from chatagent.ui import DataChunk, FinishStep, UnknownChunk, to_wire
 
@@ -34,7 +34,15 @@ if TYPE_CHECKING:
     from chatagent.model import LanguageModelUsage
     from chatagent.ui import UIMessage
 
-__all__ = ["CompactionPlan", "InnerCompaction", "apply_inner", "compact", "compact_after_turn", "is_compaction_safe"]
+__all__ = [
+    "CompactionPlan",
+    "InnerCompaction",
+    "apply_inner",
+    "compact",
+    "compact_after_turn",
+    "compaction_plan",
+    "is_compaction_safe",
+]
 
 _OPEN = ("partial-call", "input-streaming", "input-available", "approval-requested")
 _STATES = (*_OPEN, "approval-responded", "output-available", "output-error", "output-denied")
@@ -48,6 +56,22 @@ class CompactionPlan:
     should_compact: Callable[[ShouldCompactEvent[Any]], Any] | None = None
     threshold: int | None = None
     """Without `should_compact`: compact if the last step took more tokens than this."""
+
+
+def compaction_plan(
+    summarize: Callable[[SummarizeEvent[Any]], Any],
+    threshold: int | None,
+    should_compact: Callable[[ShouldCompactEvent[Any]], Any] | None,
+) -> CompactionPlan:
+    """Return the plan that a caller of `chat.compact` has.
+
+    Raises:
+        InvalidArgumentError: nothing says when to compact.
+    """
+    if threshold is None and should_compact is None:
+        problem = "without it, `should_compact` must say when to compact"
+        raise InvalidArgumentError(argument="threshold", value=threshold, problem=problem)
+    return CompactionPlan(summarize=summarize, threshold=threshold, should_compact=should_compact)
 
 
 @dataclass(slots=True)

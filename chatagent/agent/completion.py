@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from chatagent.agent.compaction import compact_after_turn
 from chatagent.agent.events import BeforeTurnCompleteEvent, TurnCompleteEvent
 from chatagent.errors import LeaseLostError
 from chatagent.session.snapshot import Snapshot
@@ -29,6 +30,7 @@ DEFER_LIMIT = 5.0
 async def complete_turn(run: AgentRun, turn: TurnState) -> None:
     """Bring a turn whose answer is committed to its end."""
     await run.settle_tasks(turn.deferred, limit=DEFER_LIMIT)
+    await compact_after_turn(run, turn)
     conversation = run.state.conversation
     await run.writing_hook("on_before_turn_complete", lambda writer: _before_event(run, turn, writer))
     await conversation.apply_override()
@@ -130,7 +132,8 @@ def _fold_in_late_parts(run: AgentRun, turn: TurnState) -> None:
 async def write_turn_complete(run: AgentRun, turn: TurnState, *, token: str | None) -> int:
     """Close the turn on the wire; its input counts as done from here on (T-50, G-26)."""
     progress = run.in_.progress
-    progress.done(turn.incoming.seq)
+    for seq in (turn.incoming.seq, *turn.steering.injected_seqs):
+        progress.done(seq)
     cursor = progress.committed if progress.committed >= 0 else None
     number = await run.out.write_turn_complete(token=token, in_cursor=cursor)
     turn.out_seq = number

@@ -5,15 +5,16 @@ An agent is completed by decorators until it is first booted; from then on it do
 
 from __future__ import annotations
 
+import difflib
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 from chatagent.agent.compaction_options import COMPACTION_CALLBACKS, CompactionOptions
 from chatagent.agent.pending_messages import PENDING_MESSAGES_CALLBACKS, PendingMessagesOptions
-from chatagent.agent.schema import schema_parser
 from chatagent.clock import Duration, to_seconds
 from chatagent.errors import AgentDefinitionError
+from chatagent.ui import schema_parser
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -72,6 +73,11 @@ class TaskOptions(TypedDict, total=False):
     machine: str
     queue: str
     max_duration: Duration
+    on_start: Callable[..., object]
+    on_success: Callable[..., object]
+    on_failure: Callable[..., object]
+    on_complete: Callable[..., object]
+    on_cancel: Callable[..., object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +118,9 @@ class ChatAgent(Generic[ClientDataT]):
         self._hooks = dict(hooks)
         self._sealed = False
         self._warned: set[str] = set()
-        self.parse_client_data = schema_parser(options.client_data_schema)
+        self.parse_client_data = _parser(options.client_data_schema, "client_data_schema")
         """Parses the client data of a payload; raises what the schema raises."""
-        self.parse_action = schema_parser(options.action_schema)
+        self.parse_action = _parser(options.action_schema, "action_schema")
         """Parses an action; raises what the schema raises."""
 
     def __repr__(self) -> str:
@@ -281,6 +287,7 @@ def make_agent(
     """
     if not isinstance(id, str) or not id:  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
         raise AgentDefinitionError(f"an agent's `id` is a text of at least one character, not {id!r}")
+    _check_task_options(id, values["task_options"])
     if values["max_turns"] < 1:
         raise AgentDefinitionError(f"agent {id!r}: `max_turns` is {values['max_turns']}; a run has at least one turn")
     for name in ("idle_timeout", "preload_idle_timeout"):
@@ -306,9 +313,17 @@ def make_agent(
     return ChatAgent(options, run=run, hooks=given)
 
 
-def _check_callbacks(
-    agent_id: str, option: str, given: Any, known: Sequence[str], required: Sequence[str]
-) -> None:
+def _check_task_options(agent_id: str, given: Mapping[str, object]) -> None:
+    """Refuse an option that nobody knows; a misspelt hook would never be called."""
+    known = [*TaskOptions.__annotations__, *HOOK_NAMES, *(each.name for each in fields(AgentOptions))]
+    for name in given:
+        if name not in TaskOptions.__annotations__:
+            meant = difflib.get_close_matches(name, known, 1)
+            hint = f"; did you mean `{meant[0]}`?" if meant else ""
+            raise AgentDefinitionError(f"agent {agent_id!r}: there is no option `{name}`{hint}")
+
+
+def _check_callbacks(agent_id: str, option: str, given: Any, known: Sequence[str], required: Sequence[str]) -> None:
     """Check an option that is a mapping of callbacks; a misspelt one would never be called."""
     if given is None:
         return
@@ -323,6 +338,14 @@ def _check_callbacks(
             raise AgentDefinitionError(
                 f"agent {agent_id!r}: `{option}[{name!r}]` must be a function of one event, not {given[name]!r}"
             )
+
+
+def _parser(schema: Any, argument: str) -> Callable[[Any], Any]:
+    return _as_it_came if schema is None else schema_parser(schema, argument=argument)
+
+
+def _as_it_came(value: Any) -> Any:
+    return value
 
 
 def _check_callable(agent_id: str, name: str, fn: object) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from chatagent.agent.answer import reduce_captured
 from chatagent.agent.cleanup import cleanup_aborted_parts
 from chatagent.agent.completion import failed_turn_event, save_snapshot, write_turn_complete
+from chatagent.agent.injected import insert_marks
 from chatagent.errors import LeaseLostError
 from chatagent.ui import Error, UIMessage
 
@@ -73,9 +74,13 @@ async def _keep_what_is_there(run: AgentRun, turn: TurnState) -> list[UIMessage]
     if not turn.response_committed:
         turn.raw_response = turn.response
         turn.response = await _partial(run, turn)
-        if turn.response is not None:
-            conversation.chain, _ = conversation.chain.upsert(turn.response)
-            new.append(turn.response)
+        injections, injected = turn.steering.take_injections()
+        if turn.response is None:
+            conversation.chain = conversation.chain.extend(injected)
+        else:
+            turn.response = insert_marks(turn.response, injections, turn.steps_begun)
+            conversation.chain, _ = conversation.chain.upsert(turn.response, behind=injected)
+        new += injected if turn.response is None else [*injected, turn.response]
     await conversation.reconvert()
     return new
 

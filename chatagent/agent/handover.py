@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from chatagent.agent.wire import Incoming, input_of, is_handover, record_kind
-from chatagent.errors import InvalidMessageError
+from chatagent.errors import InvalidMessageError, InvalidPromptError
 from chatagent.model import AssistantMessage, ModelMessage, ReasoningPart, TextPart, ToolCallPart, parse_model_message
 from chatagent.ui import ReasoningUIPart, TextUIPart, ToolUIPart, UIMessage, UIPart
 
@@ -49,7 +49,7 @@ async def wait_for_handover(run: AgentRun) -> Incoming | None:
     payload = run.env.payload.without_one_shot_fields(trigger="submit-message")
     try:
         run.state.handover = _parse(record, run)
-    except InvalidMessageError as exc:
+    except (InvalidMessageError, InvalidPromptError) as exc:
         return Incoming(payload, record.seq, exc)
     return Incoming(payload, record.seq)
 

@@ -73,6 +73,11 @@ class Steering:
     """Events that wait for `on_received` to return from an earlier one; `None` while it is not at work."""
     telling: OwnedTask | None = None
 
+    def take_injections(self) -> tuple[list[Injection], list[UIMessage]]:
+        """Return what was injected, and its messages, to be put into the chain; a second call gives none."""
+        injections, self.injections = self.injections, []
+        return injections, [pending.message for each in injections for pending in each.pending]
+
 
 def mark_chunk(chunk_id: str, messages: Sequence[UIMessage]) -> DataChunk:
     """Return the chunk that tells clients which messages were injected, and where (N-72)."""
@@ -112,7 +117,8 @@ def _ids(mark: DataUIPart) -> Iterator[str]:
 
 
 def _field(mark: DataUIPart, key: str) -> object:
-    return cast("Mapping[str, object]", mark.data).get(key) if isinstance(mark.data, Mapping) else None
+    data = mark.data
+    return cast("Mapping[str, object]", data).get(key) if isinstance(data, Mapping) else None
 
 
 def split_at_marks(message: UIMessage) -> list[tuple[Sequence[UIPart], DataUIPart | None]]:
@@ -126,8 +132,8 @@ def split_at_marks(message: UIMessage) -> list[tuple[Sequence[UIPart], DataUIPar
     return [*pieces, (message.parts[begin:], None)]
 
 
-def stored_messages(mark: DataUIPart, injected: Sequence[UIMessage]) -> list[UIMessage] | list[ModelMessage]:
-    """Return what a mark stands for: messages to convert, or the model messages that it keeps itself.
+def stored_messages(mark: DataUIPart, injected: Sequence[UIMessage]) -> tuple[list[ModelMessage], list[UIMessage]]:
+    """Return what a mark stands for: the model messages that it keeps itself, or else messages to convert.
 
     Args:
         mark: the part.
@@ -138,13 +144,13 @@ def stored_messages(mark: DataUIPart, injected: Sequence[UIMessage]) -> list[UIM
     messages = [message for message in injected if message.id in ids]
     kept = _field(mark, "modelMessages")
     if not messages or not isinstance(kept, Sequence) or isinstance(kept, str):
-        return messages
+        return [], messages
     try:
         parsed = [parse_model_message(each) for each in cast("Sequence[object]", kept)]
     except InvalidPromptError:
-        return messages
+        return [], messages
     # The history may have been in a client's hands, and system messages come from the server (D13).
-    return [each for each in parsed if each.role != "system"]
+    return [each for each in parsed if each.role != "system"], []
 
 
 def insert_marks(answer: UIMessage, injections: Sequence[Injection], steps: int) -> UIMessage:

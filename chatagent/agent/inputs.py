@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from chatagent.agent.events import ChatResumeEvent, ChatSuspendEvent, SuspendPhase
+from chatagent.agent.steering import hand_back, is_repeated, take_pending
 from chatagent.agent.wire import input_of, is_message, is_stop, read_incoming, record_kind
 from chatagent.errors import LeaseLostError
 
@@ -32,7 +33,8 @@ def attach_run_listener(run: AgentRun) -> None:
             if run.turn is not None:
                 run.turn.stop.abort(input_of(record).get("message") or "stopped")
         elif is_message(record):
-            return False
+            if not is_repeated(run, record):
+                return False
         elif record_kind(record) not in ("handover", "handover-skip"):
             logger.warning("session %r: record %s of `.in` has no known kind", run.chat_id, record.seq)
         run.in_.progress.done(record.seq)
@@ -42,7 +44,10 @@ def attach_run_listener(run: AgentRun) -> None:
 
 
 class MidTurnListener:
-    """Keeps what comes while a turn is on: each payload becomes a turn of its own, in order (T-16, F-4)."""
+    """Keeps what comes while a turn is on: each payload becomes a turn of its own, in order (T-16, F-4).
+
+    An agent with `pending_messages` may take messages into the turn that is on instead (N-70).
+    """
 
     __slots__ = ("_run", "_subscription")
 
@@ -56,15 +61,20 @@ class MidTurnListener:
 
     def off(self) -> None:
         """Stop listening: later input stays on the channel. A second call does nothing (T-64)."""
-        if self._subscription is not None:
-            self._subscription.off()
-            self._subscription = None
+        if self._subscription is None:
+            return
+        self._subscription.off()
+        self._subscription = None
+        if self._run.turn is not None:
+            hand_back(self._run, self._run.turn)
 
     def _take(self, record: Record) -> bool:
-        if not is_message(record):
-            return False
         run = self._run
-        run.state.buffered.append(read_record(run, record))
+        if not is_message(record) or is_repeated(run, record):
+            return False
+        incoming = read_record(run, record)
+        if run.turn is None or not take_pending(run, run.turn, incoming):
+            run.state.buffered.append(incoming)
         return True
 
 
@@ -131,7 +141,7 @@ async def wait_for_incoming(
         skip_suspend=skip_suspend,
         on_suspend=suspend,
         on_resume=resume,
-        matches=is_message,
+        matches=lambda record: is_message(record) and not is_repeated(run, record),
     )
     if result.output is None:
         return None

@@ -12,6 +12,7 @@ from chatagent.agent.accumulate import accumulate
 from chatagent.agent.actions import run_action
 from chatagent.agent.answer import ask_for_answer, commit_answer, settle_answer
 from chatagent.agent.cleanup import cleanup_aborted_parts
+from chatagent.agent.compaction import apply_inner
 from chatagent.agent.completion import complete_turn
 from chatagent.agent.events import ChatStartEvent, ResolveToolsEvent, TurnStartEvent
 from chatagent.agent.failure import fail_turn
@@ -82,6 +83,7 @@ async def _turn(run: AgentRun, turn: TurnState, listener: MidTurnListener) -> bo
     else:
         await ask_for_answer(run, turn, listener)
     await settle_answer(run, turn)
+    await apply_inner(run, turn)
     await commit_answer(run, turn)
     if run.cancelled:
         return False

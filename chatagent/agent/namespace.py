@@ -16,10 +16,14 @@ from chatagent.agent.answer import stream_options
 from chatagent.agent.builder import ChatBuilder
 from chatagent.agent.chat_local import ChatLocal
 from chatagent.agent.cleanup import cleanup_aborted_parts
+from chatagent.agent.compaction import compact, compaction_plan, is_compaction_safe
 from chatagent.agent.history import History
 from chatagent.agent.merge import upsert_incoming_message
 from chatagent.agent.pipe import pipe_chunks
-from chatagent.agent.run import this_run
+from chatagent.agent.prompt import ChatPrompt
+from chatagent.agent.run import this_run, this_turn
+from chatagent.agent.skills import ChatSkills
+from chatagent.agent.stream_text_options import stream_text_arguments
 from chatagent.agent.writer import PipeResult, StreamWriter, start_pipe, start_writer, to_chunk
 from chatagent.clock import Duration, to_seconds
 from chatagent.current import current_clock
@@ -28,7 +32,17 @@ from chatagent.model import ModelMessage, parse_model_message
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from chatagent.generate import UIMessageStreamOptions
+    from chatagent.agent.compaction_options import CompactionState, CompactResult, ShouldCompactEvent, SummarizeEvent
+    from chatagent.agent.stream_text_options import LanguageModelRegistry
+    from chatagent.generate import (
+        PrepareStep,
+        PrepareStepEvent,
+        StepChanges,
+        StepResult,
+        Tools,
+        UIMessageStreamOptions,
+    )
+    from chatagent.model import ProviderOptions
     from chatagent.signals import AbortSignal
     from chatagent.ui import Chunk, UIMessage
 
@@ -82,8 +96,99 @@ class Chat(ChatBuilder[Any]):
     response = Response()
     stream = ChatStream()
 
+    prompt = ChatPrompt()
+    skills = ChatSkills()
+
     cleanup_aborted_parts = staticmethod(cleanup_aborted_parts)
+    is_compaction_safe = staticmethod(is_compaction_safe)
     upsert_incoming_message = staticmethod(upsert_incoming_message)
+
+    def to_stream_text_options(
+        self,
+        *,
+        tools: Tools | None = None,
+        registry: LanguageModelRegistry | None = None,
+        telemetry: Mapping[str, str] | None = None,
+        system_provider_options: ProviderOptions | None = None,
+        cache_control: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Return what the run knows, as arguments for `stream_text` (N-52).
+
+        `prepare_step` is always among them: through it compaction, steering and `chat.inject` reach the model between
+        two steps. The stored prompt gives `instructions` and its settings, skills add to them and to `tools`.
+
+        Args:
+            tools: further tools; one with the name of a skill's tool wins.
+            registry: finds the model that the prompt names; the result then has `model`.
+            telemetry: facts for a tracer; without effect until there is one.
+            system_provider_options: provider options of the instructions, in the place of all others.
+            cache_control: short for `{"anthropic": {"cacheControl": …}}` there; wins over those of the prompt.
+
+        Raises:
+            ChatContextError: there is no run.
+        """
+        del telemetry
+        return stream_text_arguments(
+            this_run("chat.to_stream_text_options"),
+            tools=tools,
+            registry=registry,
+            system_provider_options=system_provider_options,
+            cache_control=cache_control,
+        )
+
+    async def compact(
+        self,
+        messages: Sequence[ModelMessage],
+        steps: Sequence[StepResult],
+        *,
+        summarize: Callable[[SummarizeEvent[Any]], Any],
+        threshold: int | None = None,
+        should_compact: Callable[[ShouldCompactEvent[Any]], Any] | None = None,
+    ) -> CompactResult:
+        """Put a summary in the place of the conversation between two steps, if it is time (N-42).
+
+        For a `prepare_step` of your own; an agent with the option `compaction` needs it not.
+
+        Args:
+            messages: what the next step would be asked with.
+            steps: the finished steps of the call.
+            summarize: returns the summary.
+            threshold: compact if the last step took more tokens than this.
+            should_compact: decides instead of `threshold`.
+
+        Raises:
+            ChatContextError: no turn is on.
+            InvalidArgumentError: neither `threshold` nor `should_compact` is given.
+        """
+        plan = compaction_plan(summarize, threshold, should_compact)
+        run, turn = this_turn("chat.compact")
+        return await compact(run, turn, messages, steps, plan)
+
+    def compaction_step(
+        self,
+        *,
+        summarize: Callable[[SummarizeEvent[Any]], Any],
+        threshold: int | None = None,
+        should_compact: Callable[[ShouldCompactEvent[Any]], Any] | None = None,
+    ) -> PrepareStep:
+        """Return a `prepare_step` that does what `chat.compact` does, and nothing else.
+
+        Raises:
+            InvalidArgumentError: neither `threshold` nor `should_compact` is given.
+        """
+        plan = compaction_plan(summarize, threshold, should_compact)
+
+        async def prepare_step(event: PrepareStepEvent) -> StepChanges | None:
+            run, turn = this_turn("chat.compaction_step")
+            return (await compact(run, turn, event.messages, event.steps, plan)).changes
+
+        return prepare_step
+
+    def get_compaction_state(self) -> CompactionState | None:
+        """Return what this turn was compacted to between its steps; `None` if it was not."""
+        run = this_run("chat.get_compaction_state")
+        compaction = None if run.turn is None else run.turn.compaction
+        return None if compaction is None else compaction.state
 
     @property
     def session_id(self) -> str:

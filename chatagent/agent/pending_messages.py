@@ -65,7 +65,7 @@ class PendingMessagesInjectedEvent:
 class PendingMessagesOptions(TypedDict, Generic[ClientDataT], total=False):
     """What becomes of messages that come while a turn is on. Callbacks may be sync or async.
 
-    Also an empty dict turns steering on. Without `should_inject` no message is injected, and each becomes the next turn.
+    Also an empty dict turns steering on. Without `should_inject` no message is injected; each becomes a turn.
     """
 
     should_inject: Callable[[PendingMessagesEvent[ClientDataT]], Any]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatagent.agent.accumulate import ui_messages_from_hook
 from chatagent.agent.events import PendingToolCall, RecoveryBootEvent, RecoveryResult
+from chatagent.agent.injected import marked_ids
 from chatagent.agent.merge import tool_parts
 from chatagent.agent.wire import Incoming, WirePayload
 from chatagent.errors import HookResultError, LeaseLostError
@@ -61,7 +62,12 @@ def smart_default(past: Past) -> Recovery:
     users = past.users
     if past.partial is None or not users:
         return Recovery(past.settled, users)
-    return Recovery([*past.settled, users[0], past.partial], users[1:])
+    # What was injected into the cut-off answer has reached the model: it belongs to that answer (G-62).
+    injected = marked_ids(past.partial)
+    asked = [user for user in users[1:] if user.id in injected]
+    return Recovery(
+        [*past.settled, users[0], *asked, past.partial], [user for user in users[1:] if user.id not in injected]
+    )
 
 
 async def decide_recovery(run: AgentRun, past: Past) -> Recovery:

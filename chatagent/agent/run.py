@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from chatagent.agent.observer import HookCall, NullObserver, RunObserver
-from chatagent.agent.schema import problem_of
 from chatagent.agent.state import RunState, TurnState
 from chatagent.agent.writer import ChunkWriter, response_part
 from chatagent.current import current_run
@@ -25,6 +24,7 @@ from chatagent.session.writer import ChannelWriter
 from chatagent.signals import AbortController
 from chatagent.tasks import TaskSet
 from chatagent.timers import wait_until
+from chatagent.ui import problem_of
 from chatagent.waiting import Ledger, Waiter
 
 if TYPE_CHECKING:

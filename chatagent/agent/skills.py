@@ -95,9 +95,7 @@ class Skill:
         raise SkillError(skill_id=self.id, problem="resolve() is not available yet; read it with local()")
 
 
-def define(
-    *, id: str, path: str | PathLike[str] | None = None, root: str | PathLike[str] | None = None
-) -> Skill:
+def define(*, id: str, path: str | PathLike[str] | None = None, root: str | PathLike[str] | None = None) -> Skill:
     """Name a skill; nothing is read.
 
     Args:

@@ -12,6 +12,7 @@ from chatagent.agent.merge import ToolCallMap
 from chatagent.agent.observer import TurnReport
 from chatagent.model import LanguageModelUsage
 from chatagent.signals import AbortController, AbortSignal
+from chatagent.ui import StartStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -86,7 +87,7 @@ class RunState:
     background: list[ModelMessage] = field(default_factory=list["ModelMessage"])
     """What `chat.inject` queued (T-3)."""
     steered_ids: set[str] = field(default_factory=set[str])
-    """Ids of the messages that a turn's steering queue has let go; a client that sends one again is not heard (G-25)."""
+    """Ids of the messages that a turn's steering queue has let go; sent again they are dropped (G-25)."""
     prompt: StoredPrompt | None = None
     """Set by `chat.prompt.set`."""
     skills: Sequence[ResolvedSkill] | None = None
@@ -149,6 +150,11 @@ class TurnState:
     def is_action(self) -> bool:
         """Whether this is an action and no turn."""
         return self.incoming.payload.trigger == "action"
+
+    @property
+    def steps_begun(self) -> int:
+        """How many steps of the answer have come so far."""
+        return sum(type(chunk) is StartStep for chunk in self.captured)
 
     def report(self) -> TurnReport:
         """Return how the turn stands, for observers."""

@@ -18,14 +18,15 @@ from chatagent.agent.pending_messages import (
     PendingMessagesEvent,
     PendingMessagesInjectedEvent,
 )
-from chatagent.agent.wire import is_message
-from chatagent.errors import LeaseLostError
-from chatagent.ui import StartStep
+from chatagent.agent.wire import input_of, is_message
+from chatagent.errors import LeaseLostError, MessageConversionError
+from chatagent.model import convert_to_model_messages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from chatagent.agent.observer import HookCall
+    from chatagent.agent.pending_messages import PendingMessagesOptions
     from chatagent.agent.run import AgentRun
     from chatagent.agent.state import TurnState
     from chatagent.agent.wire import Incoming
@@ -43,10 +44,10 @@ logger = logging.getLogger("chatagent")
 
 
 def is_repeated(run: AgentRun, record: Record) -> bool:
-    """Return whether a record brings a message that this run took in while a turn was on: a client sent it again (G-25)."""
+    """Return whether a record brings a message again that this run took in while a turn was on (G-25)."""
     if not run.state.steered_ids or not is_message(record):
         return False
-    payload: Any = cast("dict[str, Any]", record.data).get("payload")
+    payload: Any = input_of(record).get("payload")
     if not isinstance(payload, dict):
         return False
     fields = cast("dict[str, Any]", payload)
@@ -67,8 +68,8 @@ def take_pending(run: AgentRun, turn: TurnState, incoming: Incoming) -> bool:
     if message is None or message.role != "user" or _is_known(run, turn, message):
         return False
     try:
-        run.state.conversation.converter.convert([message])
-    except Exception:  # noqa: BLE001 - its own turn will say what is wrong with it
+        convert_to_model_messages([message])
+    except MessageConversionError:  # its own turn will say so
         return False
     _tell_received(run, turn, message)
     if any(each.message.id == message.id for each in turn.steering.queue):
@@ -116,7 +117,7 @@ def _begin(run: AgentRun, fn: Callable[[Any], object], event: object) -> Awaitab
     call = run.begin_call("on_received", event)
     try:
         result = fn(event)
-    except Exception as exc:  # the user's callback
+    except Exception as exc:  # noqa: BLE001 - the user's callback
         run.end_call(call, exc)
         _log_failure(run, "on_received")
         return None
@@ -129,7 +130,7 @@ def _begin(run: AgentRun, fn: Callable[[Any], object], event: object) -> Awaitab
 async def _finish(run: AgentRun, call: HookCall, result: Awaitable[Any]) -> None:
     try:
         await result
-    except Exception as exc:  # the user's callback
+    except Exception as exc:  # noqa: BLE001 - the user's callback
         run.end_call(call, exc)
         _log_failure(run, "on_received")
     except BaseException as exc:
@@ -155,8 +156,8 @@ async def inject_pending(
         HookResultError: `prepare` returned no list.
         Exception: what `should_inject` or `prepare` raised; the messages still wait then.
     """
-    options, queue = run.options.pending_messages or {}, turn.steering.queue
-    should_inject = options.get("should_inject")
+    options: PendingMessagesOptions[Any] = run.options.pending_messages or {}
+    queue, should_inject = turn.steering.queue, options.get("should_inject")
     if not queue or should_inject is None:
         return []
     batch = tuple(queue)
@@ -175,7 +176,7 @@ async def inject_pending(
     prepared = None
     if prepare is not None:
         prepared = model_messages_from_hook("prepare", await run.call("prepare", prepare, event))
-    injected = run.state.conversation.converter.convert(event.messages) if prepared is None else prepared
+    injected = await run.state.conversation.converter.convert(event.messages) if prepared is None else prepared
     _take_in(run, turn, batch, injected, prepared)
     if injected:
         await _tell_injected(run, turn, event, injected)
@@ -194,9 +195,8 @@ def _take_in(
     steering.queue = [each for each in steering.queue if id(each) not in taken]
     run.state.steered_ids.update(each.message.id for each in batch)
     steering.injected_seqs += [each.incoming.seq for each in batch if each.incoming.seq is not None]
-    steps_before = sum(type(chunk) is StartStep for chunk in turn.captured)
     chunk = mark_chunk(run.env.new_id(), [each.message for each in batch])
-    steering.injections.append(Injection(batch, mark_part(chunk, prepared), steps_before))
+    steering.injections.append(Injection(batch, mark_part(chunk, prepared), turn.steps_begun))
     if not injected:
         return
     if turn.captured:

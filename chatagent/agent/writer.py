@@ -11,7 +11,6 @@ import logging
 from typing import TYPE_CHECKING, Any, cast
 
 from chatagent.agent.pipe import pipe_chunks
-from chatagent.errors import ChunkError
 from chatagent.ui import Chunk, DataChunk, DataUIPart, parse_chunk, to_wire
 
 if TYPE_CHECKING:
@@ -21,12 +20,9 @@ if TYPE_CHECKING:
     from chatagent.signals import AbortSignal
     from chatagent.tasks import OwnedTask
 
-__all__ = ["MAX_CHUNK_BYTES", "ChunkWriter", "PipeResult", "StreamWriter", "response_part", "to_chunk"]
+__all__ = ["ChunkWriter", "PipeResult", "StreamWriter", "response_part", "to_chunk"]
 
 logger = logging.getLogger("chatagent")
-
-MAX_CHUNK_BYTES = 1024 * 1024 - 8
-"""The largest chunk that goes on `.out`, as JSON in UTF-8."""
 
 
 def to_chunk(value: Chunk | Mapping[str, Any]) -> Chunk:
@@ -140,13 +136,3 @@ def start_pipe(run: AgentRun, source: Any, abort_signal: AbortSignal | None) -> 
             logger.exception("a stream given to chat.stream.pipe failed")
 
     return PipeResult(run.tasks.start(work, name="chat.stream.pipe"))
-
-
-def check_writable(value: object) -> None:
-    """Raise unless a value can be a chunk.
-
-    Raises:
-        ChunkError: it is neither a chunk nor a dict.
-    """
-    if not isinstance(value, dict) and not hasattr(value, "type"):
-        raise ChunkError(chunk_type=value, field="chunk", value=value, problem="give a chunk, or a dict with a `type`")

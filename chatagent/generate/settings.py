@@ -162,6 +162,8 @@ class Plan:
     tools_context: Mapping[str, object]
     download: Download | None
     generate_id: IdGenerator
+    generate_response_id: IdGenerator
+    """Apart from the other ids, so that a run that counts its messages does not count responses among them."""
     callbacks: Callbacks
 
 

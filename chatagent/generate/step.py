@@ -266,7 +266,7 @@ async def _result(
     content = collect_content(parts)
     told = reader.response
     response = StepResponse(
-        id=told.id or call.plan.generate_id(),
+        id=told.id or call.plan.generate_response_id(),
         timestamp=told.timestamp or datetime.fromtimestamp(call.clock.now(), UTC),
         model_id=told.model_id or prepared.settings.model.model_id,
         headers=None if answer.response is None else answer.response.headers,

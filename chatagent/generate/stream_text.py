@@ -14,6 +14,7 @@ from chatagent.generate.retry import check_max_retries
 from chatagent.generate.settings import Plan, StepSettings, Timeouts, tool_choice_of
 from chatagent.generate.stop import is_step_count
 from chatagent.generate.toolset import tools_by_name
+from chatagent.ids import random_id
 from chatagent.model import CallSettings, ToolChoice
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ def stream_text(
         tools_context=tools_context or {},
         download=download,
         generate_id=generate_id or current_new_id(),
+        generate_response_id=generate_id or random_id,
         callbacks=cast("Callbacks", {key: value for key, value in given.items() if value is not None}),
     )
     return StreamTextResult(Call(plan), shape)

@@ -79,6 +79,10 @@ class InputProgress:
             self._ahead.add(seq)
             self._catch_up()
 
+    def is_done(self, seq: int) -> bool:
+        """Return whether a record is done with."""
+        return seq <= self.committed or seq in self._ahead
+
     def _catch_up(self) -> None:
         while self.committed + 1 in self._ahead:
             self.committed += 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from chatagent.ids import random_id
+from chatagent.current import current_new_id
 from chatagent.ui.chunks import Abort, Chunk, FinishStep, Start
 from chatagent.ui.production import Production
 from chatagent.ui.tracking import DEFAULT_ERROR_TEXT, ResponseTracker, StreamOutcome
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from chatagent.ui.tracking import OriginalMessages, StreamEndEvent, StreamStepEndEvent
 
 __all__ = ["ComposedUIMessageStream", "create_ui_message_stream"]
+
+END_GRACE = 5.0
+"""Real seconds that `on_end` has when the task that closes the stream is cancelled."""
 
 
 def create_ui_message_stream(
@@ -48,7 +51,7 @@ def create_ui_message_stream(
         on_error: gives the text that the user sees of an error that `execute` or a merged stream raised, and is told
             what `on_step_end` raised; the default is the constant `An error occurred.`.
         original_messages: the conversation so far. If it ends with an assistant message, that message is continued.
-        generate_id: makes the message's id; a random one by default.
+        generate_id: makes the message's id; by default the one of the current run, or a random one outside any run.
         on_step_end: called at each `finish-step`, before that chunk is passed on.
         on_end: called once, when the stream ends, cannot go on, or is closed. What it raises, reading raises.
 
@@ -59,7 +62,7 @@ def create_ui_message_stream(
     text_of = on_error or _default_text
     tracker = ResponseTracker(
         original_messages=original_messages,
-        generate_id=generate_id or random_id,
+        generate_id=generate_id or current_new_id(),
         on_step_end=on_step_end,
         on_end=on_end,
         on_error=text_of,
@@ -119,8 +122,9 @@ class ComposedUIMessageStream:
         if self._is_done:
             return
         self._is_done = True
-        with anyio.CancelScope(shield=True):
-            await self._production.stop()
+        await self._production.stop()
+        is_cancelled = anyio.current_effective_deadline() == float("-inf")
+        with anyio.move_on_after(END_GRACE if is_cancelled else None, shield=True):
             await self._tell_end(is_cancelled=True)
 
     async def _more(self) -> bool:

@@ -176,8 +176,6 @@ class Production:
         count = 0
         try:
             async for chunk in chunks:
-                if self.is_over:
-                    break
                 self.put(parse_chunk(chunk, allow_unknown=True))
                 count += 1
                 if self._merging > 1 or count % BATCH == 0:

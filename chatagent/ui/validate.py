@@ -74,7 +74,7 @@ class InvalidMessages:
 
 
 MessageValidation: TypeAlias = ValidMessages | InvalidMessages
-"""Told apart by `success`."""
+"""Told apart by their class, or by `success is True`."""
 
 
 def validate_ui_messages(

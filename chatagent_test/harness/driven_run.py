@@ -87,6 +87,10 @@ class DrivenRun:
         last = None if self._run is None else self._run.in_.last_seq_num
         return last is not None and last >= seq
 
+    def is_done_with(self, seq: int) -> bool:
+        """Return whether the run needs the record of `.in` with this number no more."""
+        return self._run is not None and self._run.in_.progress.is_done(seq)
+
     async def end(self, *, wait_timeout: float) -> None:
         """End the run: by a close record if it waits, else by its signals, at last by cancelling it.
 

@@ -140,13 +140,20 @@ class Driver:
         return sum(ledger.version for ledger in self._ledgers)
 
     async def _news(self) -> None:
-        """Return at the next thing that happens to the run, or when another run on the clock falls quiet."""
-        others = [ledger.watch(self.watch.stir) for ledger in self._ledgers if ledger is not self.ledger]
+        """Return at the next thing that happens to the run.
+
+        News is also that somebody begins to sleep on the clock, perhaps no task of the run, and that another run on the
+        clock falls quiet.
+        """
+        stir = self.watch.stir
+        ends = [ledger.watch(stir) for ledger in self._ledgers if ledger is not self.ledger]
+        if isinstance(self.clock, VirtualClock):
+            ends.append(self.clock.listen(stir))
         try:
             await self.watch.news().wait()
         finally:
-            for unwatch in others:
-                unwatch()
+            for end in ends:
+                end()
 
     async def _is_calm(self) -> bool:
         """Return whether the quiet lasts: a task that is being cancelled counts as waiting until its next step."""
@@ -175,8 +182,9 @@ class Driver:
                 await self._news()
         elif not (move_time and self._only_sleeps_end()):
             await self._news()
-        elif await self._waits_abroad() and not done() and self._only_sleeps_end():
-            self._jump()
+        elif await self._waits_abroad() and not done() and self._only_sleeps_end() and self._jump():
+            # Who was woken may be no task of the run, so that nobody would tell what it has done.
+            await _everybody_waits()
 
     async def _waits_abroad(self) -> bool:
         """Return whether a busy run waits on something foreign; `False` as soon as there is news of it."""

@@ -526,14 +526,16 @@ class ChatAgentHarness:
         self._run.when_booted(lambda: sent.put(self._platform.send(data), self._watch))
 
     async def _await_turn(self, sent: Sent, until: Until, name: str) -> Turn:
-        watch = self._watch
+        watch, run = self._watch, self._run
         if until == "sent":
             await self._driver.until(lambda: sent.was_put or watch.ended, f"{name}: the run has not booted")
             return Turn(None, ())
         settled = until == "idle"
         await self._driver.until(
-            lambda: sent.is_answered(watch, settled=settled) or watch.ended, f"{name}: the turn goes on"
+            lambda: sent.is_over(watch, run, settled=settled) or watch.ended, f"{name}: the turn goes on"
         )
+        if sent.is_dropped(watch, run):
+            raise HarnessStateError(f"{name}: no turn comes of it: the run has taken in a message with this id before")
         if not sent.is_answered(watch, settled=settled):
             self._raise_ended(name)
         seen = sent.turn_in(watch)
@@ -576,7 +578,7 @@ class ChatAgentHarness:
         """Return whether the run waits for input, and everything that was sent is answered."""
         if not self._watch.is_waiting:
             return False
-        self._sent = [sent for sent in self._sent if not sent.is_answered(self._watch, settled=True)]
+        self._sent = [sent for sent in self._sent if not sent.is_over(self._watch, self._run, settled=True)]
         return not self._sent
 
     def _waits_in_vain(self) -> bool:

@@ -56,20 +56,21 @@ class Seeds:
 
     def seed_snapshot(self, snapshot: Snapshot | Mapping[str, Any] | None) -> None:
         """See `ChatAgentHarness.seed_snapshot`."""
-        if snapshot is not None:
-            self._check("snapshot")
+        if snapshot is None:
+            self.snapshot = None
+        elif self._is_read("snapshot"):
             if self._agent.has("hydrate_messages"):
                 self._complain(
                     "a snapshot and `hydrate_messages` exclude each other: an agent that keeps its history reads none"
                 )
-        self.snapshot = snapshot
-        if snapshot is not None:
+            self.snapshot = snapshot
             stored: Any = snapshot.get("messages") if isinstance(snapshot, Mapping) else snapshot.messages
             self._taken(stored if isinstance(stored, list | tuple) else ())
 
     def seed_out_tail(self, chunks: Sequence[Chunk | Mapping[str, Any]] | None) -> None:
         """See `ChatAgentHarness.seed_session_out_tail`."""
-        self._check("out tail")
+        if not self._is_read("out tail"):
+            return
         self.out_tail = [parse_chunk(cast("Any", chunk), allow_unknown=True) for chunk in chunks or ()]
         self._taken({"id": chunk.message_id} for chunk in self.out_tail if isinstance(chunk, Start))
 
@@ -77,7 +78,8 @@ class Seeds:
         self, message: UIMessage | Mapping[str, Any] | None, raw: UIMessage | Mapping[str, Any] | None
     ) -> None:
         """See `ChatAgentHarness.seed_session_out_partial`."""
-        self._check("partial answer")
+        if not self._is_read("partial answer"):
+            return
         parse: Callable[[Any], UIMessage] = parse_ui_message
         self.partial = None if message is None else parse(message)
         self.partial_raw = self.partial if raw is None else parse(raw)
@@ -85,16 +87,19 @@ class Seeds:
 
     def seed_in_tail(self, messages: Sequence[UIMessage | Mapping[str, Any]]) -> None:
         """See `ChatAgentHarness.seed_session_in_tail`."""
-        self._check("in tail")
+        if not self._is_read("in tail"):
+            return
         self._taken(messages)
         self.in_tail = [parse_ui_message(cast("Any", each), generate_id=self._new_id) for each in messages]
 
-    def _check(self, what: str) -> None:
+    def _is_read(self, what: str) -> bool:
+        """Return whether the boot will look; complain if it will not."""
         if not self._reads_past:
             self._complain(
                 f"this boot would not read the seeded {what}: only a continuation or a retry reads the past; make the "
                 'harness with continuation=True, or with task_context={"attempt": {"number": 2}}'
             )
+        return self._reads_past
 
     def _complain(self, problem: str) -> None:
         if self._strict:

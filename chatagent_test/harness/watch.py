@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chatagent.session import Direction, Record
+    from chatagent_test.harness.driven_run import DrivenRun
 
 __all__ = ["RunWatch", "SeenTurn", "Sent", "Streaming"]
 
@@ -123,7 +124,9 @@ class RunWatch(NullObserver):
     def turn_completed(self, report: TurnReport) -> None:
         """See `RunObserver.turn_completed`."""
         turn = self.turns[-1]
-        turn.report, turn.complete_at = report, len(self.records)
+        turn.report = report
+        if turn.complete_at is None:
+            turn.complete_at = len(self.records)
         self.stir()
 
     def turn_settled(self, report: TurnReport) -> None:
@@ -181,9 +184,15 @@ class Sent:
     def turn_in(self, watch: RunWatch) -> SeenTurn | None:
         """Return the turn that answers the record, once it has begun."""
         if self._turn is None and self.was_put:
-            later = watch.turns[self._turns_before :]
-            self._turn = next((turn for turn in later if turn.in_seq == self.seq), None)
+            # From the turn on that was on when the record was put: its message may have been injected into that one.
+            turns = watch.turns[max(self._turns_before - 1, 0) :]
+            self._turn = next((turn for turn in turns if self._is_answered_by(turn)), None)
         return self._turn
+
+    def _is_answered_by(self, turn: SeenTurn) -> bool:
+        if turn.in_seq == self.seq:
+            return turn.first_out >= self._position
+        return turn.report is not None and self.seq in turn.report.injected_seqs
 
     def is_answered(self, watch: RunWatch, *, settled: bool) -> bool:
         """Return whether that turn is complete, or has settled too."""
@@ -192,12 +201,21 @@ class Sent:
             return False
         return turn.settled_at is not None and turn.left if settled else turn.complete_at is not None
 
+    def is_dropped(self, watch: RunWatch, run: DrivenRun) -> bool:
+        """Return whether no turn will come of the record: the run needs it no more, and waits (G-25)."""
+        is_done = watch.is_waiting and self.seq is not None and run.is_done_with(self.seq)
+        return is_done and self.turn_in(watch) is None
+
+    def is_over(self, watch: RunWatch, run: DrivenRun, *, settled: bool) -> bool:
+        """Return whether there is nothing left to wait for."""
+        return self.is_answered(watch, settled=settled) or self.is_dropped(watch, run)
+
     def window_start(self, watch: RunWatch, turn: SeenTurn) -> int:
         """Return where the turn's chunks begin: at the send, or with the turn if another one was still on then."""
         position = watch.turns.index(turn)
         before = watch.turns[position - 1] if position else None
         overlapped = before is not None and (before.settled_at is None or before.settled_at > self._position)
-        return turn.first_out if overlapped else self._position
+        return turn.first_out if overlapped or turn.first_out < self._position else self._position
 
 
 class Streaming:

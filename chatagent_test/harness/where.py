@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 import chatagent
-import chatagent_test
 from chatagent_test.clock import VirtualClock
 
 if TYPE_CHECKING:
@@ -31,7 +30,8 @@ def _folder_of(module: ModuleType) -> str:
     return os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep
 
 
-_OURS = tuple(map(_folder_of, (chatagent, chatagent_test, anyio, asyncio)))
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_OURS = (_HERE, *map(_folder_of, (chatagent, anyio, asyncio)))
 """Where no line of user code is. The other backend is added when it is there."""
 
 

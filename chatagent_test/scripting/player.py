@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from chatagent.current import current_clock
 from chatagent.errors import InvalidArgumentError
 from chatagent.timers import wait_until
-from chatagent.ui import WireObject
 from chatagent.waiting import Gate, Waiter
 from chatagent_test.scripting.steps import BreaksStep, HangStep, HoldStep, PauseStep, WaitStep
 
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Hold", "Holds", "ScriptStream"]
 
-_PART = WireObject
-"""What every stream part is; all else in a script waits or fails."""
+_NO_PARTS = frozenset({PauseStep, HoldStep, HangStep, BreaksStep})
+"""What in a script waits or fails; all else is a part of the stream."""
 
 
 @dataclass(slots=True)
@@ -131,12 +130,12 @@ class ScriptStream:
 
     async def _play(self, actions: Iterable[Action]) -> AsyncGenerator[ModelStreamPart, None]:
         for action in actions:
-            if isinstance(action, _PART):
-                yield action
+            if type(action) not in _NO_PARTS:
+                yield cast("ModelStreamPart", action)
             elif isinstance(action, BreaksStep):
                 raise action.exception
             else:
-                await self._wait(action)
+                await self._wait(cast("WaitStep", action))
 
     async def wait_all(self, waits: Iterable[WaitStep]) -> None:
         """Wait where the call itself waits, before it gives a stream."""

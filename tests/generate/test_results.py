@@ -23,7 +23,7 @@ from chatagent.generate.texts import provider_error
 from chatagent.model import JsonResponseFormat, SystemMessage, UserMessage
 from chatagent_test.language_model import MockLanguageModel
 from chatagent_test.scripting import script
-from generate.runs import VirtualRun, play
+from support.virtual_run import VirtualRun, play
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

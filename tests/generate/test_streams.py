@@ -18,7 +18,7 @@ from chatagent.signals import AbortController
 from chatagent.ui import to_wire
 from chatagent_test.language_model import MockLanguageModel
 from chatagent_test.scripting import script
-from generate.runs import play
+from support.virtual_run import play
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

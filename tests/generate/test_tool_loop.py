@@ -32,7 +32,7 @@ from chatagent.model import (
 )
 from chatagent_test.language_model import MockLanguageModel
 from chatagent_test.scripting import script
-from generate.runs import play
+from support.virtual_run import play
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

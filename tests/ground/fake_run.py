@@ -14,7 +14,7 @@ from chatagent_test.harness.driver import Driver
 from support.bare_run import BareRun
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from chatagent.clock import Clock
     from chatagent.tasks import OwnedTask
@@ -49,7 +49,7 @@ class FakeRun(BareRun):
 
 
 @asynccontextmanager
-async def a_run(clock: Clock | None = None) -> AsyncIterator[FakeRun]:
+async def a_run(clock: Clock | None = None) -> AsyncGenerator[FakeRun]:
     """Make the caller a part of a new run, though not one of its counted tasks; ends the run's tasks in the end."""
     run = FakeRun(clock)
     token = current_run.set(run)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
-from chatagent.ids import random_id
 from chatagent.tasks import TaskSet
 from chatagent.waiting import Ledger
 from chatagent_test.clock import VirtualClock
@@ -18,6 +18,7 @@ class BareRun:
         self.ledger = Ledger()
         self.tasks = TaskSet(self.ledger)
         self.local_values: dict[str, Any] = {}
-        self.new_id = random_id
+        numbers = itertools.count()
+        self.new_id = lambda: f"made-{next(numbers)}"
         self.store: Any = None
         self.in_turn = in_turn

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from ui.strategies import CHUNKS
 
 from chatagent.errors import ChunkError
 from chatagent.ui import (
@@ -19,6 +18,7 @@ from chatagent.ui import (
     parse_chunk,
     to_wire,
 )
+from ui.strategies import CHUNKS
 
 
 @given(CHUNKS)

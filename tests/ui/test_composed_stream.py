@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.lowlevel
 import pytest
-from ui.virtual_run import VirtualRun
 
-from chatagent.current import current_clock
+from chatagent.current import current_clock, current_run
 from chatagent.errors import ChunkError, HookResultError, UIMessageStreamError
 from chatagent.ui import (
     Abort,
@@ -31,6 +30,7 @@ from chatagent.ui import (
     to_wire,
 )
 from chatagent.waiting import Gate
+from support.virtual_run import VirtualRun
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -170,6 +170,7 @@ async def test_a_stream_of_a_thousand_chunks_lets_others_have_their_turn() -> No
             await anyio.lowlevel.checkpoint()
             turns += 1
 
+    chunks: list[Chunk] = []
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(count_turns)
         chunks = await read(
@@ -315,7 +316,9 @@ async def test_an_on_error_that_gives_no_text_is_an_error() -> None:
 
     made = create_ui_message_stream(execute=execute, on_error=lambda _error: None)  # type: ignore[arg-type, return-value]
 
-    with pytest.raises(HookResultError, match=r"^`on_error` must return the text that the user sees, it returned None$"):
+    with pytest.raises(
+        HookResultError, match=r"^`on_error` must return the text that the user sees, it returned None$"
+    ):
         await read(made)
 
 
@@ -346,6 +349,12 @@ async def test_a_start_without_id_gets_one_and_one_with_an_id_keeps_it() -> None
     assert isinstance(random[0], Start)
     assert random[0].message_id
     assert random[0].message_metadata == {"n": 1}
+
+
+async def test_in_a_run_the_run_makes_the_id() -> None:
+    chunks = await VirtualRun().play(lambda: read(create_ui_message_stream(execute=writing(Start()))))
+
+    assert chunks == [Start("made-0")]
 
 
 async def test_the_given_chunk_is_not_changed() -> None:
@@ -380,9 +389,7 @@ async def test_a_start_with_another_id_makes_it_a_message_of_its_own() -> None:
     ends: list[StreamEndEvent] = []
     originals = [UIMessage(id="a", role="assistant", parts=[])]
 
-    await read(
-        create_ui_message_stream(execute=writing(Start("b")), original_messages=originals, on_end=ends.append)
-    )
+    await read(create_ui_message_stream(execute=writing(Start("b")), original_messages=originals, on_end=ends.append))
 
     assert not ends[0].is_continuation
     assert [message.id for message in ends[0].messages] == ["a", "b"]
@@ -467,7 +474,7 @@ async def test_a_chunk_that_does_not_fit_ends_a_tracked_stream_and_its_work() ->
     ],
 )
 async def test_the_first_outcome_that_the_writer_says_counts(
-    said: list[StreamOutcome], status: str, is_aborted: bool
+    said: list[StreamOutcome], status: str, *, is_aborted: bool
 ) -> None:
     ends: list[StreamEndEvent] = []
 
@@ -618,15 +625,15 @@ async def test_a_stream_that_nobody_holds_any_more_stops_its_work() -> None:
 async def test_the_end_of_the_run_cuts_the_stream_and_on_end_hears_of_it() -> None:
     run = VirtualRun()
     ends: list[StreamEndEvent] = []
+    token = current_run.set(run)
+    made = create_ui_message_stream(execute=lambda _writer: anyio.sleep_forever(), on_end=ends.append)
+    current_run.reset(token)
 
-    async def play() -> list[Chunk]:
-        made = create_ui_message_stream(execute=lambda _writer: anyio.sleep_forever(), on_end=ends.append)
-        run.tasks.start(run.tasks.close, name="the end of the run")
-        return await read(made)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read, made)
+        await anyio.wait_all_tasks_blocked()
+        await run.tasks.close()
 
-    chunks = await run.play(play)
-
-    assert chunks == []
     assert [event.is_cancelled for event in ends] == [True]
 
 

@@ -6,10 +6,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ui.strategies import JSON
 
 from chatagent.errors import InvalidArgumentError
 from chatagent.ui import format_json, format_json_bytes
+from ui.strategies import JSON
 
 
 @given(JSON)

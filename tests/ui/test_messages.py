@@ -4,11 +4,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conformance.goldens import OWN_GOLDENS
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from ui.strategies import JSON, TEXTS
 
 from chatagent.errors import InvalidMessageError
 from chatagent.ui import (
@@ -22,6 +20,8 @@ from chatagent.ui import (
     parse_ui_message,
     to_wire,
 )
+from conformance.goldens import OWN_GOLDENS
+from ui.strategies import JSON, TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,10 +5,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ui.strategies import JSON
 
 from chatagent.ui import UNSET, PartialJson, parse_partial_json
 from chatagent.ui.partial_json import PartialJsonScanner
+from ui.strategies import JSON
 
 JSON_LIKE = st.text(st.sampled_from('{}[]",:\\u0a1-+.eEtrufalsn \n\ud83d\ude00é'), max_size=40)
 

@@ -5,7 +5,6 @@ from typing import Any, Literal, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ui.strategies import CHUNKS
 
 from chatagent.errors import ChunkError, UIMessageStreamError
 from chatagent.ui import (
@@ -40,6 +39,7 @@ from chatagent.ui import (
     parse_ui_message,
     to_wire,
 )
+from ui.strategies import CHUNKS
 
 FORGETTING = (Start, ResetStep)
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ui.strategies import CHUNKS
 
 from chatagent.errors import ChunkError
 from chatagent.ui import (
@@ -21,6 +20,7 @@ from chatagent.ui import (
     ToolOutputAvailable,
     format_sse,
 )
+from ui.strategies import CHUNKS
 
 LINE_ENDS = st.sampled_from(["\n", "\r\n", "\r"])
 

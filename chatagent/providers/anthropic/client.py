@@ -72,9 +72,11 @@ def translated(exc: Exception) -> Exception:
             return _streamed(exc)
         case anthropic.APIStatusError():
             return status_error(exc.response, exc.body)
-        case anthropic.APIError():
+        case anthropic.APIConnectionError():
             message = exc.message if exc.__cause__ is None else f"{exc.message} {exc.__cause__}".strip()
             return connection_error(message, exc.request.url)
+        case anthropic.APIError():
+            return stream_error(exc.body, message=exc.message)
         case _:
             return exc
 

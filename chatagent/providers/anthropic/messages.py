@@ -171,11 +171,9 @@ class AnthropicModel:
 
 
 def _is_adaptive(model_id: str) -> bool:
-    """Return whether a model decides itself how much to think: those from version 4.6 on do."""
+    """Return whether a model decides itself how much to think: those from version 4.6 on do, and refuse a budget."""
     numbers = [int(each) for each in re.findall(r"(?<=[-.])\d{1,2}(?=[-.@]|$)", model_id)]
-    if not numbers:
-        return "mythos" in model_id or "fable" in model_id
-    return (numbers[0], numbers[1] if len(numbers) > 1 else 0) >= (4, 6)
+    return not numbers or (numbers[0], numbers[1] if len(numbers) > 1 else 0) >= (4, 6)
 
 
 def _declared(options: CallOptions) -> frozenset[str]:

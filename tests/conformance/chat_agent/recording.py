@@ -73,7 +73,7 @@ class Recorder:
         """Take a record that was written to `.out`."""
         chunk = chunk_of(record)
         self._counts[str(record.seq)] = str(len(self._counts) + 1)
-        if _stands_in_log(chunk):
+        if stands_in_log(chunk):
             self.event("out", {"chunk": copy.deepcopy(chunk)})
         self._add(self.out, chunk)
 
@@ -120,5 +120,6 @@ def chunk_of(record: Any) -> Wire:
     return {"type": f"trigger:{headers[CONTROL]}", **token}
 
 
-def _stands_in_log(chunk: Wire) -> bool:
+def stands_in_log(chunk: Wire) -> bool:
+    """Return whether the log has an entry for a chunk on `.out`."""
     return chunk["type"] == "error" or chunk["type"].startswith(("trigger:", "data-"))

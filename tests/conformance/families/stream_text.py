@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
+
 from conformance.stream_text.comparing import problems_of
 from conformance.stream_text.scenario import How, Scenario
 

@@ -10,11 +10,11 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from ui.virtual_run import VirtualRun
 
 from chatagent.current import current_clock
 from chatagent.errors import UIMessageStreamError
 from chatagent.ui import StreamEndEvent, StreamStepEndEvent, create_ui_message_stream, to_wire
+from support.virtual_run import VirtualRun
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

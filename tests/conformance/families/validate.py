@@ -26,7 +26,7 @@ def replay(golden: dict[str, Any]) -> None:
     )
 
     assert result.success is observed["success"]
-    if result.success:
+    if result.success is True:
         assert json.dumps(to_wire(result.data), sort_keys=True) == json.dumps(observed["data"], sort_keys=True)
     else:
         _check_error(result.error, observed["error"])

@@ -31,6 +31,7 @@ from chatagent.model import (
     ModelRaw,
     ModelReasoning,
     ModelReasoningDelta,
+    ModelReasoningEnd,
     ModelStreamPart,
     ModelText,
     ModelTextDelta,
@@ -88,7 +89,7 @@ def replay(golden: dict[str, Any]) -> None:
     for backend, pieces in (("asyncio", chunks), ("trio", one_byte_at_a_time)):
         with warnings.catch_warnings():
             # The SDK leaves generators half read behind `[DONE]`, at which trio's garbage collection complains.
-            warnings.filterwarnings("ignore", "Async generator '(openai|anthropic)", ResourceWarning)
+            warnings.filterwarnings("ignore", "Async generator '(openai|anthropic|httpx2)", ResourceWarning)
             anyio.run(_replay, golden, pieces, backend=backend)
 
 
@@ -129,7 +130,8 @@ def _chunks(golden: dict[str, Any]) -> list[bytes]:
             return [body["text"].encode()]
         case "chunks_b64":
             return [base64.b64decode(chunk) for chunk in body["chunks_b64"]]
-    raise AssertionError(body["kind"])
+        case kind:
+            raise AssertionError(kind)
 
 
 def _frame(event: dict[str, Any]) -> bytes:
@@ -157,8 +159,10 @@ def _model(endpoint: str, provider: Provider, model_id: str) -> LanguageModel:
 
 def _options(request: Mapping[str, Any], vendor: str) -> CallOptions:
     """Return what a model has to be asked with so that the request goes out; what is unusual goes as it is."""
-    rest = {key: value for key, value in request.items() if key not in ("model", "stream", "stream_options")}
-    messages = rest.pop("messages", None) or rest.pop("input", None)
+    rest: dict[str, Any] = {
+        key: value for key, value in request.items() if key not in ("model", "stream", "stream_options")
+    }
+    messages: Any = rest.pop("messages", None) or rest.pop("input", None)
     if isinstance(messages, str) or not all(_is_plain(message) for message in messages):
         rest["messages" if "messages" in request else "input"] = messages
         messages = []
@@ -172,7 +176,7 @@ def _options(request: Mapping[str, Any], vendor: str) -> CallOptions:
 
 
 def _is_plain(message: Mapping[str, Any]) -> bool:
-    return message.keys() == {"role", "content"} and message["role"] == "user" and isinstance(message["content"], str)
+    return set(message) == {"role", "content"} and message["role"] == "user" and isinstance(message["content"], str)
 
 
 def _tool(tool: Mapping[str, Any]) -> FunctionTool:
@@ -236,6 +240,20 @@ def _check_stream(parts: list[ModelStreamPart], observed: dict[str, Any], golden
         assert key not in observed or observed[key] == value, key
     assert _heard_in(parts) == heard
     _check_end(parts, observed, heard)
+    if golden["endpoint"] == "/v1/messages":
+        _check_signatures(parts, golden["sdk_observed"].get("anthropic:messages.stream()", {}).get("final"))
+
+
+def _check_signatures(parts: list[ModelStreamPart], final: dict[str, Any] | None) -> None:
+    """Check that thinking ends with what it needs to go back."""
+    if final is None:
+        return
+    thoughts = [block for block in final["content"] if block["type"] in ("thinking", "redacted_thinking")]
+    recorded = [block.get("signature") or block.get("data") for block in thoughts]
+    told: list[Any] = [
+        (part.provider_metadata or {}).get("anthropic", {}) for part in parts if isinstance(part, ModelReasoningEnd)
+    ]
+    assert [each.get("signature") or each.get("redactedData") for each in told] == recorded
 
 
 def _check_end(parts: list[ModelStreamPart], observed: dict[str, Any], heard: Heard) -> None:
@@ -344,11 +362,13 @@ def _responses_events(events: list[Any]) -> Heard:
             case "response.completed" | "response.incomplete" | "response.failed":
                 response = event["response"]
                 items = response["output"]
-                heard.reason = (response.get("incomplete_details") or {}).get("reason") or response["status"]
+                heard.reason = _reason_of(response)
                 heard.usage = response.get("usage")
                 heard.has_failed |= response["status"] == "failed"
             case "error":
                 heard.has_failed = True
+            case _:
+                pass
         for item in items:
             if item["type"] == "function_call":
                 calls[item["call_id"]] = (item["call_id"], item["name"], item["arguments"])
@@ -377,6 +397,8 @@ def _messages_events(events: list[Any]) -> Heard:
             case "message_delta":
                 heard.reason = delta.get("stop_reason") or heard.reason
                 usage |= event.get("usage", {})
+            case _:
+                pass
     heard.usage = usage if heard.reason is not None else None
     return heard
 
@@ -403,7 +425,7 @@ def _response_answer(answer: dict[str, Any]) -> Heard:
         refusal="".join(part.get("refusal", "") for part in said),
         reasoning="".join(part["text"] for part in thoughts),
         calls=[_parsed(call["call_id"], call) for call in calls],
-        reason=(answer.get("incomplete_details") or {}).get("reason") or answer["status"],
+        reason=_reason_of(answer),
         usage=answer.get("usage"),
     )
 
@@ -421,6 +443,11 @@ def _message_answer(answer: dict[str, Any]) -> Heard:
 
 HEARD = {"/v1/chat/completions": _chat_events, "/v1/responses": _responses_events, "/v1/messages": _messages_events}
 WHOLE = {"chat.completion": _chat_answer, "response": _response_answer, "message": _message_answer}
+
+
+def _reason_of(response: dict[str, Any]) -> str:
+    incomplete: Any = response.get("incomplete_details")
+    return incomplete["reason"] if incomplete else response["status"]
 
 
 def _parsed(call_id: str, function: dict[str, Any]) -> tuple[str, str, Any]:

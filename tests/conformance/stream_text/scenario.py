@@ -6,9 +6,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio.lowlevel
-from conformance.stream_text.live import live, named_error, noted, text_of
-from conformance.stream_text.scripted import ScriptedModel, scripted_tools
-from generate.runs import VirtualRun
 
 from chatagent.generate import (
     AbortEvent,
@@ -34,6 +31,9 @@ from chatagent.model import (
 from chatagent.signals import AbortController
 from chatagent.ui import UNSET, parse_ui_message, to_wire, write_wire
 from chatagent.waiting import Gate
+from conformance.stream_text.live import live, named_error, noted, text_of
+from conformance.stream_text.scripted import ScriptedModel, scripted_tools
+from support.virtual_run import VirtualRun
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from conformance.stream_text.live import live, named_error
-
 from chatagent.current import current_clock
 from chatagent.generate import InputAvailable, InputDelta, Tool, ToolCallOptions, provider_tool, tool
 from chatagent.model import CallOptions, StreamResult, prompt_to_wire
 from chatagent.waiting import Gate
+from conformance.stream_text.live import live, named_error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

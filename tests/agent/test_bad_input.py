@@ -1,0 +1,357 @@
+"""What is wrong on the way in: each case has its error, queues nothing, hangs nobody, and keeps the user's message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from agent.making import FAILED_TURN, agent_of, ids, saying, types, user
+from chatagent.errors import (
+    ActionError,
+    ClientDataError,
+    HarnessClosedError,
+    InvalidMessageError,
+    InvalidStreamPartError,
+    ScriptExhaustedError,
+    SnapshotVersionError,
+    UnknownStreamPartError,
+)
+from chatagent_test import ChatAgentHarness, MockLanguageModel, mock_chat_agent, script
+
+pytestmark = pytest.mark.anyio
+
+TEXT = [{"type": "text", "text": "hi"}]
+
+
+def kept(harness: ChatAgentHarness) -> list[str]:
+    snapshot = harness.get_snapshot()
+    assert snapshot is not None
+    return ids(snapshot.messages)
+
+
+class Data(BaseModel):
+    user: str
+    age: int = 0
+
+
+# --- messages ---
+
+
+@pytest.mark.parametrize(
+    ("message", "field", "text"),
+    [
+        (
+            {"id": "u-1", "parts": TEXT},
+            "role",
+            "message: `role` is <absent>: the key is required: give `system`, `user` or `assistant`",
+        ),
+        (
+            {"id": "u-1", "role": "wizard", "parts": TEXT},
+            "role",
+            "message: `role` is 'wizard': input should be 'system', 'user' or 'assistant'",
+        ),
+        (
+            {"id": "u-1", "role": "user"},
+            "parts",
+            "message: `parts` is <absent>: the key is required: give a list of parts, such as "
+            "[{'type': 'text', 'text': '…'}]",
+        ),
+        (
+            {"id": "u-1", "role": "user", "parts": "hi"},
+            "parts",
+            "message: `parts` is 'hi': input should be a valid list",
+        ),
+        (
+            {"id": "u-1", "role": "user", "parts": [*TEXT, {"type": "text"}]},
+            "parts[1].text",
+            "message: `parts[1].text` is <absent>: the key is required",
+        ),
+        (
+            {"id": "u-1", "role": "user", "parts": [{"type": "text", "text": 7}]},
+            "parts[0].text",
+            "message: `parts[0].text` is 7: input should be a valid string",
+        ),
+        (
+            {"id": "u-1", "role": "user", "parts": [{"text": "hi"}]},
+            "parts[0].type",
+            "message: `parts[0].type` is <absent>: a part is an object with a string `type`",
+        ),
+        (
+            {"id": 7, "role": "user", "parts": TEXT},
+            "id",
+            "message: `id` is 7: input should be a valid string",
+        ),
+        (42, "message", "message: `message` is 42: give a UIMessage, or a dict with `role` and `parts`"),
+        (
+            {"id": "u-1", "role": "system", "parts": TEXT},
+            "role",
+            "message: `role` is 'system': system messages come from the server; an agent may allow them with "
+            "allow_client_system_messages",
+        ),
+    ],
+    ids=[
+        "no-role",
+        "bad-role",
+        "no-parts",
+        "bad-parts",
+        "no-text",
+        "bad-text",
+        "no-type",
+        "bad-id",
+        "no-dict",
+        "system",
+    ],
+)
+async def test_a_message_that_breaks_its_form_is_refused_where_it_is_sent(message: Any, field: str, text: str) -> None:
+    async with mock_chat_agent(agent_of()) as harness:
+        for send in (harness.send_message, harness.begin_message):
+            with pytest.raises(InvalidMessageError) as caught:
+                pending = send(message)
+                await pending
+            assert str(caught.value) == text
+            assert caught.value.field == field
+        turn = await harness.send_message(user("u-2"))
+
+    assert turn.index == 0
+    assert kept(harness)[0] == "u-2"
+    assert len(harness.turns) == 1
+
+
+@pytest.mark.parametrize("messages", [[], [user("u-1")], (user("u-1"), user("u-2"))])
+async def test_a_send_takes_one_message(messages: Any) -> None:
+    async with mock_chat_agent(agent_of()) as harness:
+        with pytest.raises(TypeError, match=r"^a send takes one message; send several one after the other$"):
+            await harness.send_message(messages)
+        await harness.send_message(user("u-1"))
+
+    assert len(harness.turns) == 1
+
+
+async def test_a_message_without_an_id_gets_one() -> None:
+    """G-57."""
+    async with mock_chat_agent(agent_of()) as harness:
+        await harness.send_message({"role": "user", "parts": TEXT})
+
+    assert kept(harness)[0] == "msg-1"
+
+
+async def test_a_part_that_nobody_knows_is_kept_as_it_came() -> None:
+    part = {"type": "hologram", "beam": {"width": 1}, "n": None}
+
+    async with mock_chat_agent(agent_of()) as harness:
+        turn = await harness.send_message({"id": "u-1", "role": "user", "parts": [part]})
+
+    assert turn.error is None
+    snapshot = harness.get_snapshot()
+    assert snapshot is not None
+    assert snapshot.messages[0].to_wire()["parts"] == [part]
+
+
+async def test_system_messages_may_be_allowed() -> None:
+    """D13."""
+    model = saying("ok")
+
+    async with mock_chat_agent(agent_of(model, allow_client_system_messages=True)) as harness:
+        turn = await harness.send_message({"id": "s-1", "role": "system", "parts": TEXT})
+
+    assert turn.text == "ok"
+    assert [message.role for message in model.do_stream_calls[0].prompt] == ["system"]
+
+
+# --- snapshot, client data, actions ---
+
+
+async def test_a_snapshot_of_a_newer_version_fails_the_boot_and_is_left_as_it_is() -> None:
+    """G-58."""
+    stored = {"version": 2, "savedAt": 0, "messages": []}
+    harness = mock_chat_agent(agent_of(), continuation=True, snapshot=stored)
+
+    with pytest.raises(SnapshotVersionError) as caught:
+        await harness.send_message("hello")
+    await harness.close(raise_errors=True)
+
+    assert str(caught.value) == (
+        "snapshot of session 'test-chat': `version` is 2, this release reads 1; upgrade chatagent or delete that snapshot"
+    )
+    assert harness.run_error is caught.value
+    assert harness.turns == []
+    assert harness.get_snapshot() is None
+
+
+CLIENT_DATA_TEXT = (
+    "client data of agent 'tester' fails its `client_data_schema`: `user`: Field required; "
+    "`age`: Input should be a valid integer, unable to parse string as an integer"
+)
+
+
+async def test_client_data_that_fails_its_schema_fails_the_turn() -> None:
+    agent = agent_of(client_data_schema=Data)
+
+    async with mock_chat_agent(agent, client_data={"age": "old"}, preload=False) as harness:
+        turn = await harness.send_message(user("u-1"))
+
+    assert types(turn) == FAILED_TURN
+    assert isinstance(turn.error, ClientDataError)
+    assert str(turn.error) == CLIENT_DATA_TEXT
+    assert turn.error_texts == [CLIENT_DATA_TEXT]
+    assert turn.error.value == {"age": "old"}
+    assert turn.error.__cause__ is not None
+    assert kept(harness) == ["u-1"]
+
+
+@pytest.mark.parametrize("options", [{}, {"continuation": True}], ids=["preload", "continuation"])
+async def test_client_data_that_fails_its_schema_ends_a_run_that_waits_for_its_first_message(
+    options: dict[str, Any],
+) -> None:
+    """1.7."""
+    harness = mock_chat_agent(agent_of(client_data_schema=Data), client_data={"age": "old"}, **options)
+
+    with pytest.raises(ClientDataError) as caught:
+        await harness.send_message("hello")
+    await harness.close(raise_errors=True)
+
+    assert str(caught.value) == CLIENT_DATA_TEXT
+    assert harness.all_raw_chunks == []
+
+
+async def test_an_action_that_fails_its_schema_is_told() -> None:
+    agent = agent_of(action_schema=Data, on_action=lambda event: None)
+
+    async with mock_chat_agent(agent) as harness:
+        await harness.send_message(user("u-1"))
+        action = await harness.send_action({"age": "old"})
+
+    assert types(action) == FAILED_TURN
+    assert isinstance(action.error, ActionError)
+    assert str(action.error) == (
+        "action sent to agent 'tester' fails its `action_schema`: `user`: Field required; "
+        "`age`: Input should be a valid integer, unable to parse string as an integer"
+    )
+    assert kept(harness)[0] == "u-1"
+
+
+async def test_an_action_without_a_handler_is_ignored_with_a_warning() -> None:
+    async with mock_chat_agent(agent_of()) as harness:
+        with pytest.warns(RuntimeWarning, match=r"^agent 'tester' has no `on_action` handler; the action was ignored$"):
+            action = await harness.send_action("undo")
+
+    assert types(action) == ["trigger:turn-complete"]
+
+
+# --- run ---
+
+
+@pytest.mark.parametrize("result", ["a string", 42, ["x"], {"type": "start"}, object])
+async def test_what_run_returns_is_ignored_if_it_is_no_stream_and_the_log_says_so(
+    result: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with mock_chat_agent(agent_of(run=lambda event: result)) as harness:
+        turn = await harness.send_message(user("u-1"))
+
+    assert types(turn) == ["trigger:turn-complete"]
+    assert turn.message is None
+    assert kept(harness) == ["u-1"]
+    assert caplog.messages == [f"`run` of agent 'tester' returned {result!r}, which is no stream and was ignored"]
+
+
+async def test_a_run_that_returns_nothing_is_a_turn_without_an_answer(caplog: pytest.LogCaptureFixture) -> None:
+    async with mock_chat_agent(agent_of(run=lambda event: None)) as harness:
+        turn = await harness.send_message(user("u-1"))
+
+    assert types(turn) == ["trigger:turn-complete"]
+    assert kept(harness) == ["u-1"]
+    assert caplog.messages == []
+
+
+# --- models ---
+
+
+async def test_a_script_that_ran_out_is_raised_by_the_driver_and_the_run_goes_on() -> None:
+    model = saying("one")
+
+    async with mock_chat_agent(agent_of(model)) as harness:
+        await harness.send_message(user("u-1"))
+        with pytest.raises(ScriptExhaustedError) as caught:
+            await harness.send_message(user("u-2"))
+        await harness.wait_idle()
+
+    assert str(caught.value) == (
+        "no scripted model call 1: `do_stream` was called 2 times, and the script has 1 entry; add one a call, or give "
+        "one Script (or a function) that answers every call"
+    )
+    assert harness.turns[1].error_texts == ["An error occurred."]
+    assert kept(harness)[2] == "u-2"
+
+
+async def test_a_script_that_ran_out_in_a_turn_that_nobody_awaited_is_raised_at_the_end() -> None:
+    with pytest.raises(ScriptExhaustedError):
+        async with mock_chat_agent(agent_of(saying())) as harness:
+            harness.begin_message("hello")
+            await harness.wait_idle()
+
+
+async def test_a_stream_part_of_an_unknown_type_fails_the_turn() -> None:
+    model = MockLanguageModel(do_stream={"stream": [{"type": "hologram", "beam": 1}]})
+
+    async with mock_chat_agent(agent_of(model)) as harness:
+        turn = await harness.send_message(user("u-1"))
+
+    assert isinstance(turn.error, UnknownStreamPartError)
+    assert str(turn.error) == (
+        "the model streamed {'type': 'hologram', 'beam': 1}, which is no stream part; a part is one of the `Model…` "
+        "classes of chatagent.model, or a dict with one of their types"
+    )
+    assert types(turn)[-2:] == FAILED_TURN
+    assert kept(harness)[0] == "u-1"
+
+
+async def test_a_stream_part_with_a_wrong_field_fails_the_turn() -> None:
+    model = MockLanguageModel(do_stream={"stream": [{"type": "text-delta", "id": "t"}]})
+
+    async with mock_chat_agent(agent_of(model)) as harness:
+        turn = await harness.send_message(user("u-1"))
+
+    assert isinstance(turn.error, InvalidStreamPartError)
+    assert str(turn.error) == (
+        "the model streamed {'type': 'text-delta', 'id': 't'}: `delta` is <absent>: the key is required: give a string"
+    )
+    assert kept(harness)[0] == "u-1"
+
+
+# --- the harness ---
+
+
+async def test_a_send_behind_the_end_is_refused() -> None:
+    async with mock_chat_agent(agent_of()) as harness:
+        await harness.send_message(user("u-1"))
+
+    with pytest.raises(HarnessClosedError, match=r"^the harness is closed; make a new one$"):
+        await harness.send_message("late")
+    with pytest.raises(HarnessClosedError, match=r"^the harness is closed; make a new one$"):
+        harness.begin_message("late")
+    assert len(harness.turns) == 1
+
+
+async def test_two_harnesses_of_the_same_chat_work_apart() -> None:
+    agent = agent_of(MockLanguageModel(script.text("ok")))
+
+    async with mock_chat_agent(agent, chat_id="c") as one, mock_chat_agent(agent, chat_id="c") as two:
+        await one.send_message(user("u-1"))
+        await two.send_message(user("u-2"))
+        await one.send_message(user("u-3"))
+
+    assert kept(one)[::2] == ["u-1", "u-3"]
+    assert kept(two)[::2] == ["u-2"]
+
+
+async def test_leaving_while_a_turn_streams_ends_it() -> None:
+    model = saying(script.text("one ").hold("middle").text("two"))
+
+    async with mock_chat_agent(agent_of(model)) as harness:
+        harness.begin_message(user("u-1"))
+        await model.reached("middle")
+
+    assert harness.run_ended
+    assert harness.all_raw_chunks[-1] == {"type": "abort", "reason": "close"}

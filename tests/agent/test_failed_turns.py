@@ -1,0 +1,650 @@
+"""Turns that fail: what the client is told, what is kept, and that the run goes on (rules E-1 to E-12, G-28 to G-33)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent.making import FAILED_TURN, TEXT_TURN, agent_of, asking, assistant, ids, roles, saying, texts, types, user
+from chatagent import AbortError, OutOfMemoryError, chat
+from chatagent.errors import AgentRunEndedError, ClientDataError
+from chatagent.ui import UIMessage, to_wire
+from chatagent_test import ChatAgentHarness, ChunkStream, MockLanguageModel, mock_chat_agent, script
+
+if TYPE_CHECKING:
+    from chatagent import ChatAgent
+    from chatagent.agent import TurnCompleteEvent
+
+pytestmark = pytest.mark.anyio
+
+
+def kept(harness: ChatAgentHarness) -> list[UIMessage]:
+    snapshot = harness.get_snapshot()
+    assert snapshot is not None
+    return list(snapshot.messages)
+
+
+def completes(harness: ChatAgentHarness) -> list[TurnCompleteEvent[Any]]:
+    return [call.event for call in harness.hooks if call.name == "on_turn_complete"]
+
+
+def nothing(event: Any) -> None:
+    return None
+
+
+BOOM = ValueError("boom")
+
+
+def raising_once() -> Any:
+    """A hook that raises at its first call, and takes what comes from then on."""
+    calls = 0
+
+    def hook(event: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise BOOM
+        return getattr(event, "incoming_messages", None) or getattr(event, "messages", None)
+
+    return hook
+
+
+# --- the table of 2.4 ---
+
+BEFORE_THE_ANSWER = (
+    "client_data_schema",
+    "tools",
+    "on_validate_messages",
+    "on_chat_start",
+    "on_turn_start",
+    "prepare_messages",
+    "run",
+)
+
+
+def failing_at(place: str, model: MockLanguageModel) -> ChatAgent[Any]:
+    """An agent that fails at one place, once."""
+    fail = raising_once()
+    if place == "client_data_schema":
+        calls = 0
+
+        def parse(value: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                raise BOOM
+            return value
+
+        return agent_of(model, client_data_schema=parse, on_turn_complete=nothing)
+    if place == "tools":
+        return agent_of(model, tools=lambda event: fail(event) and {}, on_turn_complete=nothing)
+    if place == "run":
+        ask = asking(model)
+        return agent_of(run=lambda event: fail(event) and ask(event), on_turn_complete=nothing)
+    return agent_of(model, on_turn_complete=nothing, **{place: fail})
+
+
+@pytest.mark.parametrize("place", BEFORE_THE_ANSWER)
+async def test_a_failure_before_the_answer(place: str) -> None:
+    """MCA-020, MCA-021, F-41, F-42."""
+    model = saying("next")
+
+    async with mock_chat_agent(failing_at(place, model), preload=False) as harness:
+        failed = await harness.send_message(user("u-err"))
+        snapshot = kept(harness)
+        turn = await harness.send_message(user("u-2"))
+
+    (event, _) = completes(harness)
+    assert types(failed) == FAILED_TURN
+    assert failed.finish_reason == "error"
+    assert failed.message is None
+    assert event.finish_reason == "error"
+    assert event.error is failed.error
+    assert (event.response_message, event.raw_response_message, event.usage) == (None, None, None)
+    assert event.ui_messages == event.new_ui_messages == [user("u-err")]
+    assert roles(event.messages) == roles(event.new_messages) == ["user"]
+    assert event.last_event_id == str(harness.out_records[1].seq)
+    assert snapshot == [user("u-err")]
+    assert (turn.index, turn.text) == (1, "next")
+    assert roles(model.do_stream_calls[0].prompt) == ["user", "user"]
+    if place == "client_data_schema":
+        assert isinstance(failed.error, ClientDataError)
+        assert failed.error.__cause__ is BOOM
+    else:
+        assert failed.error is BOOM
+        assert failed.error_texts == ["boom"]
+
+
+async def test_a_failing_hydration_keeps_the_message_for_the_event_alone() -> None:
+    """2.4: with hydration there is no snapshot."""
+    agent = agent_of(saying("next"), hydrate_messages=raising_once(), on_turn_complete=nothing)
+
+    async with mock_chat_agent(agent) as harness:
+        failed = await harness.send_message(user("u-err"))
+        turn = await harness.send_message(user("u-2"))
+
+    assert types(failed) == FAILED_TURN
+    assert completes(harness)[0].ui_messages == [user("u-err")]
+    assert harness.get_snapshot() is None
+    assert turn.text == "next"
+
+
+PARTIAL = [
+    {"type": "start", "messageId": "a-err"},
+    {"type": "text-start", "id": "t"},
+    {"type": "text-delta", "id": "t", "delta": "partial answer"},
+]
+"""What a source yields before it breaks."""
+BROKEN = ConnectionError("UND_ERR_BODY_TIMEOUT")
+
+
+def breaking_once(model: MockLanguageModel, chunks: list[dict[str, Any]], **options: Any) -> ChatAgent[Any]:
+    """An agent whose first answer breaks behind these chunks; later ones are the model's."""
+    calls = 0
+
+    def run(event: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return ChunkStream(chunks, error=BROKEN) if calls == 1 else asking(model)(event)
+
+    return agent_of(run=run, **{"on_turn_complete": nothing, **options})
+
+
+async def test_a_source_that_breaks_leaves_what_it_had_said() -> None:
+    """SSE-001, F-40, E-11 c, E-12."""
+    async with mock_chat_agent(breaking_once(saying(), PARTIAL)) as harness:
+        turn = await harness.send_message(user("u-1"))
+
+    (event,) = completes(harness)
+    assert types(turn) == ["start", "text-start", "text-delta", *FAILED_TURN]
+    assert turn.error is BROKEN
+    assert turn.error_texts == ["UND_ERR_BODY_TIMEOUT"]
+    assert event.finish_reason == "error"
+    assert event.error is BROKEN
+    assert event.response_message is not None
+    assert to_wire(event.response_message) == {
+        "id": "a-err",
+        "role": "assistant",
+        "parts": [{"type": "text", "text": "partial answer", "state": "done"}],
+    }
+    assert roles(event.new_messages) == ["user", "assistant"]
+    assert ids(event.new_ui_messages) == ["u-1", "a-err"]
+    assert ids(kept(harness)) == ["u-1", "a-err"]
+
+
+async def test_the_next_turn_sees_what_was_said() -> None:
+    """SSE-002."""
+    model = saying("next")
+
+    async with mock_chat_agent(breaking_once(model, PARTIAL)) as harness:
+        await harness.send_message("one")
+        await harness.send_message("two")
+
+    (call,) = model.do_stream_calls
+    assert roles(call.prompt) == ["user", "assistant", "user"]
+    assert call.prompt[1].content[0].text == "partial answer"
+
+
+async def test_a_fragment_does_not_overwrite_a_finished_message() -> None:
+    """SSE-004, F-43."""
+    clobbering = [
+        {"type": "start", "messageId": "a-1"},
+        {"type": "text-start", "id": "t"},
+        {**PARTIAL[2], "delta": "clobber"},
+    ]
+    answers = iter(
+        [ChunkStream([*clobbering[:2], {**PARTIAL[2], "delta": "first answer"}, {"type": "finish"}])]
+        + [ChunkStream(clobbering, error=BROKEN)]
+    )
+
+    async with mock_chat_agent(agent_of(run=lambda event: next(answers), on_turn_complete=nothing)) as harness:
+        await harness.send_message(user("u-1"))
+        broken = await harness.send_message(user("u-2"))
+
+    assert broken.message is None
+    assert texts(kept(harness)) == ["hello", "first answer", "hello"]
+
+
+async def test_open_tool_calls_are_cleaned_away() -> None:
+    """SSE-005, F-45."""
+    calling = [
+        *PARTIAL[:2],
+        {**PARTIAL[2], "delta": "thinking"},
+        {"type": "tool-input-available", "toolCallId": "tc1", "toolName": "search", "input": {}},
+    ]
+
+    async with mock_chat_agent(breaking_once(saying(), calling)) as harness:
+        turn = await harness.send_message("hello")
+
+    assert turn.message is not None
+    assert [part.type for part in turn.message.parts] == ["text"]
+    assert turn.message.text == "thinking"
+
+
+async def test_data_parts_that_were_written_join_what_is_left() -> None:
+    """SSE-006."""
+    marker = {"type": "data-marker", "data": 1}
+    agent = breaking_once(saying(), PARTIAL, on_turn_start=lambda event: chat.response.write(marker))
+
+    async with mock_chat_agent(agent) as harness:
+        turn = await harness.send_message("hello")
+
+    assert turn.message is not None
+    assert [part.type for part in turn.message.parts] == ["text", "data-marker"]
+
+
+async def test_data_parts_alone_are_no_answer() -> None:
+    marker = {"type": "data-marker", "data": 1}
+
+    def run(event: Any) -> None:
+        chat.response.write(marker)
+        raise BOOM
+
+    async with mock_chat_agent(agent_of(run=run)) as harness:
+        turn = await harness.send_message(user("u-1"))
+
+    assert turn.message is None
+    assert ids(kept(harness)) == ["u-1"]
+
+
+async def test_an_error_chunk_in_what_was_said_loses_nothing() -> None:
+    """G-55."""
+    chunks = [*PARTIAL, {"type": "error", "errorText": "hiccup"}]
+
+    async with mock_chat_agent(breaking_once(saying(), chunks)) as harness:
+        turn = await harness.send_message("hello")
+
+    assert turn.message is not None
+    assert turn.message.text == "partial answer"
+
+
+async def test_a_source_that_breaks_at_once_leaves_no_answer() -> None:
+    async with mock_chat_agent(breaking_once(saying("next"), [])) as harness:
+        turn = await harness.send_message(user("u-1"))
+        await harness.send_message(user("u-2"))
+
+    assert types(turn) == FAILED_TURN
+    assert turn.message is None
+    assert roles(kept(harness)) == ["user", "user", "assistant"]
+
+
+async def test_a_model_whose_stream_breaks_fails_the_turn() -> None:
+    model = saying(script.text("half").breaks(BROKEN), "whole")
+
+    async with mock_chat_agent(agent_of(model, on_turn_complete=nothing)) as harness:
+        turn = await harness.send_message(user("u-1"))
+        after = await harness.send_message(user("u-2"))
+
+    assert turn.error is BROKEN
+    assert types(turn)[-2:] == FAILED_TURN
+    assert turn.message is not None
+    assert turn.message.text == "half"
+    assert after.text == "whole"
+
+
+async def test_an_error_that_the_model_reports_is_no_failure_of_the_turn() -> None:
+    """E-11 b."""
+    model = saying(script.text("half").error("overloaded"), "whole")
+
+    async with mock_chat_agent(agent_of(model, on_turn_complete=nothing)) as harness:
+        turn = await harness.send_message(user("u-1"))
+        await harness.send_message(user("u-2"))
+
+    first, _ = completes(harness)
+    assert turn.error is None
+    assert turn.error_texts == ["An error occurred."]
+    assert types(turn)[-4:] == ["error", "finish-step", "finish", "trigger:turn-complete"]
+    assert (first.error, first.finish_reason) == (None, "error")
+    assert texts(kept(harness)) == ["hello", "half", "hello", "whole"]
+
+
+async def test_the_agent_says_what_clients_read_of_a_model_s_error() -> None:
+    agent = agent_of(
+        saying(script.error("secret detail")),
+        ui_message_stream_options={"on_error": lambda error: f"sorry ({error})"},
+    )
+
+    async with mock_chat_agent(agent) as harness:
+        turn = await harness.send_message("hello")
+
+    assert turn.error_texts == ["sorry (secret detail)"]
+
+
+async def test_on_before_turn_complete_that_fails_keeps_the_answer() -> None:
+    """F-44."""
+
+    def fail(event: Any) -> None:
+        raise BOOM
+
+    agent = agent_of(saying("said", "again"), on_before_turn_complete=fail, on_turn_complete=nothing)
+
+    async with mock_chat_agent(agent) as harness:
+        turn = await harness.send_message(user("u-1"))
+
+    (event,) = completes(harness)
+    assert types(turn) == [*TEXT_TURN[:-1], *FAILED_TURN]
+    assert event.error is BOOM
+    assert turn.message is not None
+    assert event.response_message == turn.message
+    assert (event.finish_reason, event.new_messages) == ("error", [])
+    assert texts(kept(harness)) == ["hello", "said"]
+
+
+async def test_on_turn_complete_that_fails_is_called_once_more_with_its_error_and_the_client_hears_nothing() -> None:
+    """SSE-003, G-28: the reference writes an error and a second turn-complete behind the closed turn."""
+    agent = agent_of(
+        run=lambda event: (
+            chat.response.write({"type": "data-marker", "data": 1}),
+            asking(saying("full response"))(event),
+        )[1],
+        on_turn_complete=raising_once(),
+    )
+
+    async with mock_chat_agent(agent) as harness:
+        turn = await harness.send_message(user("u-1"))
+
+    first, second = completes(harness)
+    assert types(turn) == ["data-marker", *TEXT_TURN]
+    assert (first.error, first.finish_reason) == (None, "stop")
+    assert (second.error, second.finish_reason, second.usage) == (BOOM, "error", None)
+    assert second.last_event_id == first.last_event_id
+    assert second.response_message is not None
+    assert second.response_message.text == "full response"
+    assert second.response_message.parts[-1].type == "data-marker"
+    assert turn.error is BOOM
+    assert texts(kept(harness)) == ["hello", "full response"]
+
+
+async def test_on_turn_complete_that_fails_twice_leaves_the_run_on() -> None:
+    def fail(event: Any) -> None:
+        raise BOOM
+
+    async with mock_chat_agent(agent_of(saying("one", "two"), on_turn_complete=fail)) as harness:
+        first = await harness.send_message("a")
+        second = await harness.send_message("b")
+
+    assert (first.error, second.error) == (BOOM, BOOM)
+    assert len(completes(harness)) == 4
+    assert len(kept(harness)) == 4
+
+
+async def test_not_strict_it_does_what_the_reference_does() -> None:
+    """G-28, `strict=False`."""
+    agent = agent_of(saying("said"), on_turn_complete=raising_once())
+
+    async with mock_chat_agent(agent, strict=False) as harness:
+        await harness.send_message(user("u-1"))
+        await harness.wait_idle()
+
+    assert [chunk["type"] for chunk in harness.all_raw_chunks] == [*TEXT_TURN, *FAILED_TURN]
+    assert [event.finish_reason for event in completes(harness)] == ["stop", "error"]
+
+
+@pytest.mark.parametrize("hook", ["on_chat_suspend", "on_chat_resume"])
+async def test_a_suspend_hook_that_fails_between_turns_is_logged_and_changes_nothing(
+    hook: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """G-29: the reference runs the error path of the finished turn again."""
+
+    def fail(event: Any) -> None:
+        raise BOOM
+
+    agent = agent_of(saying("one", "two"), on_turn_complete=nothing, **{hook: fail})
+
+    async with mock_chat_agent(agent) as harness:
+        await harness.send_message("a")
+        await harness.advance(60)
+        turn = await harness.send_message("b")
+
+    assert turn.text == "two"
+    assert types(turn) == TEXT_TURN
+    assert [event.error for event in completes(harness)] == [None, None]
+    assert f"`{hook}` of agent 'tester' failed; the run goes on" in caplog.messages
+
+
+BOOT_PLACES = {
+    "on_boot": {},
+    "on_preload": {},
+    "client_data_schema": {},
+    "on_chat_suspend": {},
+    "on_chat_resume": {},
+}
+
+
+@pytest.mark.parametrize("place", BOOT_PLACES)
+async def test_a_failure_before_the_first_turn_ends_the_run_with_itself(place: str) -> None:
+    def fail(event: Any) -> None:
+        raise BOOM
+
+    harness = mock_chat_agent(agent_of(**{place: fail, "on_turn_complete": nothing}))
+
+    with pytest.raises(ValueError, match=r"boom$") as caught:
+        await harness.advance(31)
+        await harness.send_message("hello")
+    await harness.close()
+
+    assert caught.value is BOOM or caught.value.__cause__ is BOOM
+    assert harness.run_error is caught.value
+    assert harness.run_ended
+    assert harness.all_raw_chunks == []
+    assert completes(harness) == []
+
+
+@pytest.mark.parametrize("place", ["on_boot", "on_chat_suspend", "client_data_schema"])
+async def test_a_failure_before_the_first_turn_of_a_continuation_ends_the_run_with_itself(place: str) -> None:
+    def fail(event: Any) -> None:
+        raise BOOM
+
+    harness = mock_chat_agent(agent_of(**{place: fail}), continuation=True)
+
+    with pytest.raises(ValueError, match=r"boom$"):
+        await harness.advance(31)
+    with pytest.raises(AgentRunEndedError):
+        await harness.send_message("hello")
+    await harness.close()
+
+    assert harness.all_raw_chunks == []
+
+
+async def test_deferred_work_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        raise BOOM
+
+    async with mock_chat_agent(agent_of(on_turn_start=lambda event: chat.defer(work))) as harness:
+        turn = await harness.send_message("hello")
+
+    assert turn.error is None
+    assert "deferred work failed" in caplog.messages
+
+
+# --- the text, and what the event says ---
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("words fit for users"), "words fit for users"),
+        (ValueError(), ""),
+        (KeyError("k"), "'k'"),
+        (RuntimeError("ünï\ncode \ud800"), "ünï\ncode \ud800"),
+        (AbortError("why"), None),
+    ],
+)
+async def test_clients_read_the_exception_s_own_words(error: Exception, text: str | None) -> None:
+    """E-2; an abort that nobody asked for is a turn without an answer (T-73)."""
+
+    def fail(event: Any) -> None:
+        raise error
+
+    async with mock_chat_agent(agent_of(run=fail)) as harness:
+        turn = await harness.send_message("hello")
+
+    assert turn.error_texts == ([] if text is None else [text])
+    assert turn.error is (None if text is None else error)
+
+
+async def test_the_agent_may_say_what_clients_read_of_an_exception() -> None:
+    """G-44."""
+
+    def fail(event: Any) -> None:
+        raise BOOM
+
+    agent = agent_of(run=fail, on_turn_error=lambda error: f"{type(error).__name__}: please try again")
+
+    async with mock_chat_agent(agent) as harness:
+        turn = await harness.send_message("hello")
+
+    assert turn.error_texts == ["ValueError: please try again"]
+    assert turn.error is BOOM
+
+
+@pytest.mark.parametrize(("result", "text"), [(None, "boom"), (7, "boom"), (KeyError("x"), "An error occurred.")])
+async def test_an_on_turn_error_that_gives_no_text_fails_nothing(result: Any, text: str) -> None:
+    def fail(event: Any) -> None:
+        raise BOOM
+
+    def describe(error: BaseException) -> Any:
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    async with mock_chat_agent(agent_of(run=fail, on_turn_error=describe)) as harness:
+        turn = await harness.send_message("hello")
+
+    assert turn.error_texts == [text]
+
+
+async def test_an_exception_with_very_many_words_fails_its_turn_and_not_the_run() -> None:
+    """F-99."""
+
+    def fail(event: Any) -> None:
+        raise ValueError("x" * 3_000_000)
+
+    async with mock_chat_agent(agent_of(run=fail)) as harness:
+        first = await harness.send_message("a")
+        second = await harness.send_message("b")
+
+    assert first.error_texts[0].startswith("xxx")
+    assert second.index == 1
+
+
+async def test_a_chunk_above_the_limit_fails_its_turn_and_not_the_run() -> None:
+    """N-25."""
+    model = saying("x" * 2_000_000, "small")
+
+    async with mock_chat_agent(agent_of(model)) as harness:
+        first = await harness.send_message("a")
+        second = await harness.send_message("b")
+
+    assert str(first.error) == "`records[0].data` is 2000055, the limit is 1048568; nothing was written"
+    assert second.text == "small"
+
+
+async def test_the_event_of_a_failed_turn_knows_client_data_and_stop() -> None:
+    """G-32: in the reference they are lost."""
+
+    async def run(event: Any) -> None:
+        await event.stop_signal.wait()
+        raise BOOM
+
+    agent = agent_of(run=run, on_turn_complete=nothing)
+
+    async with mock_chat_agent(agent, client_data={"user": "ada"}) as harness:
+        pending = harness.begin_message("hello")
+        await harness.settle()
+        await harness.send_stop()
+        turn = await pending
+
+    (event,) = completes(harness)
+    assert event.client_data == {"user": "ada"}
+    assert event.stopped
+    assert turn.stopped
+    assert turn.error is BOOM
+
+
+async def test_a_failing_on_turn_complete_of_a_failed_turn_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(event: Any) -> None:
+        raise BOOM
+
+    async with mock_chat_agent(agent_of(run=fail, on_turn_complete=fail)) as harness:
+        turn = await harness.send_message(user("u-1"))
+
+    assert types(turn) == FAILED_TURN
+    assert len(completes(harness)) == 1
+    assert "`on_turn_complete` of agent 'tester' failed on a failed turn" in caplog.messages
+    assert ids(kept(harness)) == ["u-1"]
+
+
+async def test_failed_turns_count_as_turns() -> None:
+    """E-9, C-100."""
+
+    def fail(event: Any) -> None:
+        raise BOOM
+
+    async with mock_chat_agent(agent_of(run=fail, max_turns=2)) as harness:
+        await harness.send_message("a")
+        await harness.send_message("b")
+        with pytest.raises(AgentRunEndedError):
+            await harness.send_message("c")
+
+    assert ids(kept(harness)) == ["msg-1", "msg-2"]
+
+
+async def test_running_out_of_memory_escapes_the_turn() -> None:
+    """C-71, F-32: no error chunk and no turn-complete, so that the platform starts the run once more."""
+
+    def run(event: Any) -> None:
+        raise OutOfMemoryError("too much")
+
+    harness = mock_chat_agent(agent_of(run=run, on_turn_complete=nothing))
+
+    with pytest.raises(OutOfMemoryError, match=r"^too much$"):
+        await harness.send_message("hello")
+    await harness.close()
+
+    assert harness.all_raw_chunks == []
+    assert completes(harness) == []
+    assert harness.get_snapshot() is None
+
+
+async def test_a_hook_writes_what_it_wrote_before_it_failed() -> None:
+    """E-10."""
+
+    def fail(event: Any) -> None:
+        event.writer.write({"type": "data-before", "data": 1})
+        event.writer.merge(ChunkStream([{"type": "data-merged", "data": 2}]))
+        raise BOOM
+
+    async with mock_chat_agent(agent_of(on_turn_start=fail)) as harness:
+        turn = await harness.send_message("hello")
+
+    assert types(turn) == ["data-before", "data-merged", *FAILED_TURN]
+
+
+async def test_a_message_that_no_model_can_be_shown_fails_one_turn_and_stays_in_the_history() -> None:
+    picture = {"id": "u-1", "role": "user", "parts": [{"type": "file", "mediaType": "image/png", "url": "no url"}]}
+    model = saying("ok")
+
+    async with mock_chat_agent(agent_of(model, on_turn_complete=nothing)) as harness:
+        failed = await harness.send_message(picture)
+        turn = await harness.send_message("and now?")
+
+    assert str(failed.error) == (
+        "Invalid URL: `url` of a file part is 'no url'; it begins with a scheme, such as `https:` or `data:`"
+    )
+    assert types(failed) == FAILED_TURN
+    assert turn.text == "ok"
+    assert len(completes(harness)) == 2
+    assert kept(harness)[0].to_wire() == picture
+
+
+async def test_an_answer_that_an_error_cut_off_inside_a_continued_message_is_dropped() -> None:
+    """E-5: it was put together from chunks, and its id is in the chain already."""
+    broken = ChunkStream([{"type": "start", "messageId": "a-1"}, *PARTIAL[1:]], error=BROKEN)
+
+    async with mock_chat_agent(agent_of(run=lambda event: broken)) as harness:
+        turn = await harness.send_message(assistant("a-1", "so far"))
+
+    assert turn.message is None
+    assert texts(kept(harness)) == ["so far"]

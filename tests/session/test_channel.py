@@ -1,0 +1,922 @@
+"""A run's end of `.in`: the dispatch rules C-20 to C-42, G-26 and G-27."""
+
+from __future__ import annotations
+
+import json
+import logging
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from anyio.lowlevel import checkpoint
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatagent.errors import InputStreamTimeoutError, SessionNotFoundError, StoreClosedError, WaitpointTimeoutError
+from chatagent.session import InMemorySessionStore, NewRecord, Record, SessionSpec
+from chatagent.session.channel import InputChannel, InputProgress, WaitResult
+from chatagent_test.clock import VirtualClock
+from ground.fake_run import FakeRun, a_run
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from chatagent.tasks import OwnedTask
+
+
+@dataclass
+class Wiring:
+    """A channel, what it stands on, and a client's end of it."""
+
+    channel: InputChannel
+    run: FakeRun
+    store: InMemorySessionStore
+    clock: VirtualClock
+
+    def send(self, *kinds: str) -> None:
+        """Append records of these kinds, as a client does."""
+        self.store.append_nowait("c", "in", [NewRecord({"kind": kind}) for kind in kinds])
+
+    async def deliver(self, *kinds: str) -> None:
+        """Append records of these kinds and wait until the channel has dispatched them."""
+        self.send(*kinds)
+        await self.run.settled()
+
+    async def start(self, work: Callable[[], Awaitable[Any]]) -> OwnedTask:
+        """Let a task of the run begin a wait."""
+        task = self.run.start(work)
+        await self.run.settled()
+        return task
+
+    @property
+    def cursors(self) -> tuple[int | None, int | None]:
+        """What was received, and what was consumed."""
+        return self.channel.last_seq_num, self.channel.last_dispatched_seq_num
+
+
+@asynccontextmanager
+async def wired(*kinds: str) -> AsyncGenerator[Wiring]:
+    """Make a channel over a session whose log holds records of these kinds already."""
+    clock = VirtualClock()
+    async with InMemorySessionStore(clock=clock) as store, a_run(clock) as run:
+        await store.create_session(SessionSpec(session_id="c", task="agent"))
+        wiring = Wiring(InputChannel("c", store=store, clock=clock, tasks=run.tasks), run, store, clock)
+        if kinds:
+            wiring.send(*kinds)
+        yield wiring
+
+
+def kind_of(record: Record) -> str:
+    data: Any = record.data
+    return data["kind"]
+
+
+def is_message(record: Record) -> bool:
+    return kind_of(record) == "message"
+
+
+def seq_of(result: WaitResult) -> int | None:
+    return None if result.output is None else result.output.seq
+
+
+class Handler:
+    """Remembers what it was shown, and consumes records of one kind."""
+
+    def __init__(self, consumes: str | None = None) -> None:
+        self.consumes = consumes
+        self.seen: list[int] = []
+
+    def __call__(self, record: Record) -> object:
+        self.seen.append(record.seq)
+        return kind_of(record) == self.consumes
+
+
+# --- handlers (C-30, C-31, C-33, C-34, C-39) ---
+
+
+@pytest.mark.anyio
+async def test_a_handler_sees_records_until_it_is_off() -> None:
+    async with wired() as it:
+        handler = Handler("message")
+        subscription = it.channel.on(handler)
+        await it.deliver("message", "message")
+
+        subscription.off()
+        subscription.off()
+        await it.deliver("message")
+
+        assert handler.seen == [0, 1]
+        assert it.cursors == (2, 1)
+
+
+@pytest.mark.anyio
+async def test_the_same_handler_may_listen_twice_and_each_place_is_its_own() -> None:
+    async with wired() as it:
+        handler = Handler()
+        first = it.channel.on(handler)
+        it.channel.on(handler)
+
+        first.off()
+        first.off()
+        await it.deliver("message")
+
+        assert handler.seen == [0]
+
+
+@pytest.mark.anyio
+async def test_a_record_that_no_handler_consumes_is_buffered() -> None:
+    async with wired() as it:
+        handler = Handler("stop")
+        it.channel.on(handler)
+
+        await it.deliver("message", "stop", "message")
+
+        assert handler.seen == [0, 1, 2]
+        peeked = it.channel.peek()
+        assert peeked is not None
+        assert peeked.seq == 0
+        assert it.cursors == (2, 1)
+
+
+@pytest.mark.anyio
+async def test_all_handlers_see_a_record_even_if_the_first_consumes_it() -> None:
+    async with wired() as it:
+        greedy, other = Handler("message"), Handler()
+        it.channel.on(greedy)
+        it.channel.on(other)
+
+        await it.deliver("message")
+
+        assert (greedy.seen, other.seen) == ([0], [0])
+        assert it.channel.peek() is None
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("verdict", [None, 1, "yes", False])
+async def test_only_true_itself_consumes_a_record(verdict: object) -> None:
+    async with wired() as it:
+        it.channel.on(lambda record: verdict)
+
+        await it.deliver("message")
+
+        assert it.channel.peek() is not None
+        assert it.cursors == (0, None)
+
+
+@pytest.mark.anyio
+async def test_an_async_handler_runs_and_consumes_nothing() -> None:
+    async with wired() as it:
+        seen: list[int] = []
+
+        async def handler(record: Record) -> bool:
+            await checkpoint()
+            seen.append(record.seq)
+            return True
+
+        it.channel.on(handler)
+        await it.deliver("message", "message")
+
+        assert seen == [0, 1]
+        assert it.channel.peek() is not None
+
+
+@pytest.mark.anyio
+async def test_a_handler_that_attaches_late_is_offered_what_is_buffered_in_order() -> None:
+    async with wired() as it:
+        first = Handler()
+        it.channel.on(first)
+        await it.deliver("message", "stop", "message", "stop")
+        late = Handler("message")
+
+        it.channel.on(late)
+
+        assert late.seen == [0, 1, 2, 3]
+        left = it.channel.peek()
+        assert left is not None
+        assert left.seq == 1
+        assert it.cursors == (3, 2)
+
+
+@pytest.mark.anyio
+async def test_a_failing_handler_breaks_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async with wired() as it:
+
+        def fail(record: Record) -> None:
+            raise ValueError("broken")
+
+        async def fail_later(record: Record) -> None:
+            raise ValueError("broken later")
+
+        good = Handler("message")
+        for handler in (fail, fail_later, good):
+            it.channel.on(handler)
+        with caplog.at_level(logging.ERROR, logger="chatagent"):
+            await it.deliver("message", "message")
+
+    assert good.seen == [0, 1]
+    assert sorted(record.message for record in caplog.records) == [
+        "a handler of `.in` failed on record 0",
+        "a handler of `.in` failed on record 1",
+        "an async handler of `.in` failed",
+        "an async handler of `.in` failed",
+    ]
+
+
+# --- once, peek, wait (C-32, C-35, C-36, C-37) ---
+
+
+@pytest.mark.anyio
+async def test_once_takes_the_head_of_the_buffer_at_once() -> None:
+    async with wired("message", "message") as it:
+        it.channel.on(Handler())
+        await it.run.settled()
+
+        first = await it.channel.once(timeout=0.0)
+        peeked = it.channel.peek()
+        second = await it.channel.once()
+
+        assert (first.ok, seq_of(first), first.error) == (True, 0, None)
+        assert peeked is second.output
+        assert it.channel.peek() is None
+        assert it.cursors == (1, 1)
+
+
+@pytest.mark.anyio
+async def test_once_waits_for_the_next_record() -> None:
+    async with wired() as it:
+        task = await it.start(it.channel.once)
+        waiting = [waiter.label for waiter in it.run.ledger.parked]
+
+        it.send("message")
+        result = await task.wait()
+
+        assert "a record on .in" in waiting
+        assert seq_of(result) == 0
+        assert it.cursors == (0, 0)
+
+
+@pytest.mark.anyio
+async def test_a_new_record_goes_to_the_oldest_wait() -> None:
+    async with wired() as it:
+        tasks = [await it.start(it.channel.once) for _ in range(3)]
+
+        await it.deliver("message", "message")
+
+        assert [task.done for task in tasks] == [True, True, False]
+        assert [seq_of(task.result) for task in tasks[:2]] == [0, 1]
+
+
+@pytest.mark.anyio
+async def test_handlers_see_a_copy_of_what_a_wait_takes_and_their_verdict_does_not_matter() -> None:
+    async with wired() as it:
+        greedy, indifferent = Handler("message"), Handler()
+        it.channel.on(greedy)
+        it.channel.on(indifferent)
+        task = await it.start(it.channel.once)
+
+        await it.deliver("message")
+
+        assert seq_of(await task.wait()) == 0
+        assert (greedy.seen, indifferent.seen) == ([0], [0])
+        assert it.channel.peek() is None
+
+
+@pytest.mark.anyio
+async def test_once_gives_up_when_its_time_has_run_out() -> None:
+    async with wired() as it:
+        task = await it.start(lambda: it.channel.once(30.0))
+        it.clock.advance(29.9)
+        await it.run.settled()
+        early = task.done
+
+        it.clock.advance(0.1)
+        result = await task.wait()
+        await it.deliver("message")
+
+        assert not early
+        assert not result.ok
+        assert isinstance(result.error, InputStreamTimeoutError)
+        assert (result.error.session_id, result.error.timeout) == ("c", 30.0)
+        buffered = it.channel.peek()
+        assert buffered is not None, "a wait that has given up takes nothing"
+
+
+@pytest.mark.anyio
+async def test_waiting_for_no_time_gives_up_without_anybody_moving_the_clock() -> None:
+    async with wired() as it:
+        result = await (await it.start(lambda: it.channel.once(0.0))).wait()
+        suspended = await (await it.start(lambda: it.channel.wait(0.0))).wait()
+
+        assert isinstance(result.error, InputStreamTimeoutError)
+        assert isinstance(suspended.error, WaitpointTimeoutError)
+
+
+@pytest.mark.anyio
+async def test_peeking_consumes_nothing() -> None:
+    async with wired("stop", "message") as it:
+        it.channel.on(Handler())
+        await it.run.settled()
+
+        peeked = [it.channel.peek(), it.channel.peek(), it.channel.peek(is_message)]
+
+        assert [record and record.seq for record in peeked] == [0, 0, 1]
+        assert it.channel.peek(lambda record: False) is None
+        assert it.cursors == (1, None)
+
+
+@pytest.mark.anyio
+async def test_a_suspended_wait_consumes_the_next_record_once() -> None:
+    async with wired() as it:
+        task = await it.start(lambda: it.channel.wait(60.0))
+
+        await it.deliver("message")
+        later = await it.start(lambda: it.channel.once(1.0))
+
+        assert seq_of(await task.wait()) == 0
+        assert it.cursors == (0, 0)
+        assert not later.done, "the record is not delivered again"
+
+
+@pytest.mark.anyio
+async def test_a_suspended_wait_has_an_error_of_its_own() -> None:
+    async with wired() as it:
+        task = await it.start(lambda: it.channel.wait(60.0))
+
+        it.clock.advance(60.0)
+        result = await task.wait()
+
+        assert not result.ok
+        assert isinstance(result.error, WaitpointTimeoutError)
+        assert result.error.timeout == 60.0
+
+
+@pytest.mark.anyio
+async def test_a_record_that_comes_as_the_time_runs_out_is_not_lost() -> None:
+    async with wired() as it:
+        task = await it.start(lambda: it.channel.once(30.0))
+
+        it.clock.advance(30.0)
+        it.send("message")
+        result = await task.wait()
+        await it.run.settled()
+
+        assert result.ok != (it.channel.peek() is not None), "either the wait has it, or the buffer"
+
+
+# --- waits for one kind only (C-40 to C-42, G-27) ---
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("form", ["once", "wait", "wait_with_idle_timeout"])
+async def test_a_wait_for_one_kind_leaves_the_others_in_their_places(form: str) -> None:
+    async with wired("stop", "handover") as it:
+        waits: dict[str, Callable[[], Awaitable[WaitResult]]] = {
+            "once": lambda: it.channel.once(matches=is_message),
+            "wait": lambda: it.channel.wait(matches=is_message),
+            "wait_with_idle_timeout": lambda: it.channel.wait_with_idle_timeout(30.0, 60.0, matches=is_message),
+        }
+        task = await it.start(waits[form])
+        early = task.done
+
+        await it.deliver("stop", "message", "handover")
+
+        assert not early
+        assert seq_of(await task.wait()) == 3
+        assert it.cursors == (4, 3)
+        left = [seq_of(await it.channel.once(0.0)) for _ in range(4)]
+        assert left == [0, 1, 2, 4]
+
+
+@pytest.mark.anyio
+async def test_a_record_passes_the_waits_that_do_not_want_it() -> None:
+    async with wired() as it:
+        wants_message = await it.start(lambda: it.channel.once(matches=is_message))
+        wants_any = await it.start(it.channel.once)
+
+        await it.deliver("stop")
+
+        assert not wants_message.done
+        assert seq_of(await wants_any.wait()) == 0
+
+
+@pytest.mark.anyio
+async def test_a_record_that_no_wait_wants_goes_to_the_handlers() -> None:
+    async with wired() as it:
+        stops = Handler("stop")
+        it.channel.on(stops)
+        task = await it.start(lambda: it.channel.once(matches=is_message))
+
+        await it.deliver("stop", "handover")
+
+        assert not task.done
+        assert stops.seen == [0, 1]
+        left = it.channel.peek()
+        assert left is not None
+        assert left.seq == 1
+
+
+@pytest.mark.anyio
+async def test_a_user_message_that_comes_during_a_handover_wait_is_there_afterwards() -> None:
+    async with wired() as it:
+        task = await it.start(lambda: it.channel.once(matches=lambda record: kind_of(record) == "handover"))
+
+        await it.deliver("message", "handover")
+        message = await it.channel.once(0.0, matches=is_message)
+
+        assert seq_of(await task.wait()) == 1
+        assert seq_of(message) == 0
+
+
+@pytest.mark.anyio
+async def test_the_idle_window_is_measured_from_the_start_of_the_wait() -> None:
+    async with wired() as it:
+        task = await it.start(
+            lambda: it.channel.wait_with_idle_timeout(30.0, 60.0, skip_suspend=True, matches=is_message)
+        )
+        for _ in range(2):
+            it.clock.advance(14.0)
+            await it.deliver("stop")
+        before_its_end = task.done
+
+        it.clock.advance(2.0)
+        result = await task.wait()
+
+        assert not before_its_end
+        assert isinstance(result.error, InputStreamTimeoutError)
+        assert result.error.timeout == 30.0
+
+
+# --- idle, then suspended (C-38) ---
+
+
+class SuspendHooks:
+    """Remembers when the run suspended and resumed."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock, self._start = clock, clock.now()
+        self.calls: list[tuple[str, float]] = []
+
+    async def suspend(self) -> None:
+        await checkpoint()
+        self.calls.append(("suspend", self._clock.now() - self._start))
+
+    async def resume(self) -> None:
+        await checkpoint()
+        self.calls.append(("resume", self._clock.now() - self._start))
+
+
+def idle_wait(it: Wiring, hooks: SuspendHooks, idle: float, timeout: float | None, **options: Any) -> Any:
+    return lambda: it.channel.wait_with_idle_timeout(
+        idle, timeout, on_suspend=hooks.suspend, on_resume=hooks.resume, **options
+    )
+
+
+@pytest.mark.anyio
+async def test_a_record_within_the_idle_time_keeps_the_run_warm() -> None:
+    async with wired() as it:
+        hooks = SuspendHooks(it.clock)
+        task = await it.start(idle_wait(it, hooks, 30.0, 60.0))
+
+        it.clock.advance(29.0)
+        await it.deliver("message")
+
+        assert seq_of(await task.wait()) == 0
+        assert hooks.calls == []
+
+
+@pytest.mark.anyio
+async def test_after_the_idle_time_the_run_suspends_and_a_record_resumes_it() -> None:
+    async with wired() as it:
+        hooks = SuspendHooks(it.clock)
+        task = await it.start(idle_wait(it, hooks, 30.0, 60.0))
+        for seconds in (30.0, 59.0):
+            it.clock.advance(seconds)
+            await it.run.settled()
+
+        await it.deliver("message")
+
+        assert seq_of(await task.wait()) == 0
+        assert hooks.calls == [("suspend", 30.0), ("resume", 89.0)]
+
+
+@pytest.mark.anyio
+async def test_a_suspended_run_that_nobody_wakes_gives_up_without_resuming() -> None:
+    async with wired() as it:
+        hooks = SuspendHooks(it.clock)
+        task = await it.start(idle_wait(it, hooks, 30.0, 60.0))
+        for seconds in (30.0, 60.0):
+            it.clock.advance(seconds)
+            await it.run.settled()
+
+        result = await task.wait()
+
+        assert isinstance(result.error, WaitpointTimeoutError)
+        assert hooks.calls == [("suspend", 30.0)]
+
+
+@pytest.mark.anyio
+async def test_without_a_suspend_limit_the_run_waits_on() -> None:
+    async with wired() as it:
+        hooks = SuspendHooks(it.clock)
+        task = await it.start(idle_wait(it, hooks, 30.0, None))
+        for seconds in (30.0, 1e8):
+            it.clock.advance(seconds)
+            await it.run.settled()
+
+        assert not task.done
+        assert it.clock.pending == []
+
+
+@pytest.mark.anyio
+async def test_without_idle_time_the_run_suspends_at_once() -> None:
+    async with wired() as it:
+        hooks = SuspendHooks(it.clock)
+
+        await it.start(idle_wait(it, hooks, 0.0, 60.0))
+
+        assert hooks.calls == [("suspend", 0.0)]
+
+
+@pytest.mark.anyio
+async def test_without_idle_time_a_buffered_record_is_taken_and_nobody_suspends() -> None:
+    async with wired("message") as it:
+        it.channel.on(Handler())
+        await it.run.settled()
+        hooks = SuspendHooks(it.clock)
+
+        task = await it.start(idle_wait(it, hooks, 0.0, 60.0))
+
+        assert seq_of(await task.wait()) == 0
+        assert hooks.calls == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("idle", [0.0, 30.0])
+async def test_a_wait_that_may_not_suspend_gives_up_after_the_idle_time(idle: float) -> None:
+    async with wired() as it:
+        hooks = SuspendHooks(it.clock)
+        task = await it.start(idle_wait(it, hooks, idle, 60.0, skip_suspend=True))
+        it.clock.advance(idle)
+
+        result = await task.wait()
+
+        assert isinstance(result.error, InputStreamTimeoutError)
+        assert result.error.timeout == idle
+        assert hooks.calls == []
+
+
+@pytest.mark.anyio
+async def test_a_record_that_comes_while_the_run_suspends_resumes_it_at_once() -> None:
+    async with wired() as it:
+        hooks = SuspendHooks(it.clock)
+
+        async def suspend() -> None:
+            await hooks.suspend()
+            it.send("message")
+
+        task = await it.start(
+            lambda: it.channel.wait_with_idle_timeout(0.0, 60.0, on_suspend=suspend, on_resume=hooks.resume)
+        )
+
+        assert seq_of(await task.wait()) == 0
+        assert [name for name, _ in hooks.calls] == ["suspend", "resume"]
+
+
+# --- interrupting (the run is cancelled) ---
+
+
+@pytest.mark.anyio
+async def test_an_interrupt_ends_every_wait_as_if_its_time_had_run_out() -> None:
+    async with wired() as it:
+        hooks = SuspendHooks(it.clock)
+        waits = [
+            await it.start(it.channel.once),
+            await it.start(lambda: it.channel.once(30.0, matches=is_message)),
+            await it.start(it.channel.wait),
+            await it.start(idle_wait(it, hooks, 30.0, 60.0)),
+        ]
+
+        it.channel.interrupt()
+        results = [await task.wait() for task in waits]
+
+        assert [result.ok for result in results] == [False] * 4
+        assert [type(result.error) for result in results] == [
+            InputStreamTimeoutError,
+            InputStreamTimeoutError,
+            WaitpointTimeoutError,
+            InputStreamTimeoutError,
+        ]
+        assert hooks.calls == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("idle", [0.0, 30.0])
+async def test_after_an_interrupt_no_wait_begins_and_nobody_suspends(idle: float) -> None:
+    async with wired() as it:
+        hooks = SuspendHooks(it.clock)
+        it.channel.interrupt()
+
+        results = [
+            await (await it.start(idle_wait(it, hooks, idle, 60.0))).wait(),
+            await (await it.start(it.channel.once)).wait(),
+            await (await it.start(it.channel.wait)).wait(),
+        ]
+
+        assert [result.ok for result in results] == [False] * 3
+        assert hooks.calls == []
+
+
+@pytest.mark.anyio
+async def test_an_interrupt_while_the_run_suspends_ends_the_suspension() -> None:
+    async with wired() as it:
+        hooks = SuspendHooks(it.clock)
+        task = await it.start(idle_wait(it, hooks, 0.0, 60.0))
+
+        it.channel.interrupt()
+        result = await task.wait()
+
+        assert isinstance(result.error, WaitpointTimeoutError)
+        assert [name for name, _ in hooks.calls] == ["suspend"]
+
+
+@pytest.mark.anyio
+async def test_what_is_buffered_can_still_be_taken_after_an_interrupt() -> None:
+    async with wired("message") as it:
+        it.channel.on(Handler())
+        await it.run.settled()
+
+        it.channel.interrupt()
+
+        assert seq_of(await it.channel.once()) == 0
+
+
+# --- nothing is lost ---
+
+
+@pytest.mark.anyio
+async def test_a_cancelled_wait_takes_nothing() -> None:
+    async with wired() as it:
+        task = await it.start(it.channel.once)
+        await task.close()
+
+        await it.deliver("message")
+
+        buffered = it.channel.peek()
+        assert buffered is not None
+
+
+def is_second(record: Record) -> bool:
+    return record.seq == 1
+
+
+async def cancelled_taker_of_the_second(it: Wiring) -> OwnedTask:
+    """Start a wait for the second record that is cancelled as the first comes, and so is given what it cannot take."""
+    taker = await it.start(lambda: it.channel.once(matches=is_second))
+    it.channel.on(lambda record: taker.cancel() if record.seq == 0 else None)
+    return taker
+
+
+@pytest.mark.anyio
+async def test_a_record_whose_taker_is_cancelled_goes_to_the_next_who_waits() -> None:
+    async with wired() as it:
+        cancelled = await cancelled_taker_of_the_second(it)
+        waiting = await it.start(lambda: it.channel.once(matches=is_second))
+
+        await it.deliver("message", "message", "message")
+
+        assert cancelled.cancelled
+        assert seq_of(await waiting.wait()) == 1
+
+
+@pytest.mark.anyio
+async def test_a_record_whose_taker_is_cancelled_keeps_its_place_in_the_buffer() -> None:
+    async with wired() as it:
+        cancelled = await cancelled_taker_of_the_second(it)
+
+        await it.deliver("message", "message", "message")
+
+        assert cancelled.cancelled
+        assert [seq_of(await it.channel.once(0.0)) for _ in range(4)] == [0, 1, 2, None]
+
+
+@pytest.mark.anyio
+async def test_a_record_whose_taker_is_cancelled_is_not_kept_if_a_handler_has_it() -> None:
+    async with wired() as it:
+        cancelled = await cancelled_taker_of_the_second(it)
+        handler = Handler("message")
+        it.channel.on(handler)
+
+        await it.deliver("message", "message")
+
+        assert cancelled.cancelled
+        assert handler.seen == [0, 1]
+        assert it.channel.peek() is None
+
+
+@pytest.mark.anyio
+async def test_records_are_read_once_however_many_listen() -> None:
+    async with wired("message") as it:
+        first, second = Handler(), Handler()
+        it.channel.on(first)
+        it.channel.on(second)
+        await it.run.settled()
+        await it.deliver("message")
+
+        assert (first.seen, second.seen) == ([0, 1], [0, 1])
+        assert it.run.ledger.alive == 1
+
+
+@pytest.mark.anyio
+async def test_a_client_and_the_run_itself_append_alike() -> None:
+    async with wired() as it:
+        task = await it.start(it.channel.once)
+
+        ack = await it.channel.append({"kind": "message"}, key="k")
+        again = await it.channel.append({"kind": "message"}, key="k")
+        result = await task.wait()
+
+        assert (ack.first, ack.duplicate, again.duplicate) == (0, False, True)
+        assert result.output is not None
+        assert result.output.data == {"kind": "message"}
+
+
+# --- data as text (C-23) ---
+
+
+@pytest.mark.anyio
+async def test_data_that_is_json_text_is_read_as_the_object_it_holds() -> None:
+    async with wired() as it:
+        task = await it.start(lambda: it.channel.once(matches=is_message))
+
+        await it.store.append("c", "in", [NewRecord(json.dumps({"kind": "message"}), id="part")])
+        result = await task.wait()
+
+        assert result.output is not None
+        assert (result.output.data, result.output.seq, result.output.id) == ({"kind": "message"}, 0, "part")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("text", ["", "{", "7", '"text"', "null", "[" * 100_000])
+async def test_text_that_holds_no_object_is_passed_on_as_it_is(text: str) -> None:
+    async with wired() as it:
+        task = await it.start(it.channel.once)
+
+        await it.store.append("c", "in", [NewRecord(text)])
+        result = await task.wait()
+
+        assert result.output is not None
+        assert result.output.data == text
+
+
+# --- cursors (C-20 to C-22, R-5, G-26) ---
+
+
+@pytest.mark.anyio
+async def test_numbers_are_received_and_consumed() -> None:
+    async with wired() as it:
+        assert it.cursors == (None, None)
+        handler = Handler("stop")
+        it.channel.on(handler)
+
+        await it.deliver("message", "stop", "message")
+        received = it.cursors
+        await it.channel.once()
+        below = it.cursors
+        await it.channel.once()
+
+        assert received == (2, 1)
+        assert below == (2, 1), "the consumed cursor only moves forward"
+        assert it.cursors == (2, 2)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("method", ["start_after", "skip_to"])
+async def test_what_is_at_or_below_a_cursor_is_not_delivered(method: str) -> None:
+    async with wired("message", "message", "message") as it:
+        getattr(it.channel, method)(1)
+        handler = Handler("message")
+        it.channel.on(handler)
+        await it.run.settled()
+
+        assert handler.seen == [2]
+        assert it.cursors == (2, 2)
+        assert it.channel.progress.committed == (1 if method == "start_after" else -1)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("method", ["start_after", "skip_to"])
+async def test_what_is_buffered_below_a_cursor_is_dropped(method: str) -> None:
+    async with wired("message", "message", "message") as it:
+        it.channel.on(Handler())
+        await it.run.settled()
+
+        getattr(it.channel, method)(1)
+        left = it.channel.peek()
+
+        assert left is not None
+        assert left.seq == 2
+        assert it.cursors == (2, 1)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("method", ["start_after", "skip_to"])
+async def test_a_cursor_never_moves_back(method: str) -> None:
+    async with wired() as it:
+        getattr(it.channel, method)(5)
+        getattr(it.channel, method)(3)
+
+        assert it.cursors == (5, 5)
+
+
+def test_what_is_done_with_is_committed_when_all_below_it_is() -> None:
+    progress = InputProgress()
+    committed: list[int] = []
+
+    for seq in (0, 2, None, 3, 2, 1):
+        progress.done(seq)
+        committed.append(progress.committed)
+
+    assert committed == [0, 0, 0, 0, 0, 3]
+
+
+def test_a_start_counts_as_done_with_and_takes_what_is_done_behind_it() -> None:
+    progress = InputProgress()
+    progress.done(5)
+
+    progress.start_after(4)
+    progress.start_after(2)
+
+    assert progress.committed == 5
+
+
+@given(st.permutations(range(12)), st.integers(-1, 12))
+def test_the_committed_cursor_is_the_highest_number_below_which_nothing_is_open(order: list[int], start: int) -> None:
+    progress = InputProgress()
+    progress.start_after(start)
+    finished = set(range(start + 1))
+
+    for seq in order:
+        progress.done(seq)
+        finished.add(seq)
+        expected = max(number for number in range(-1, 13) if finished >= set(range(number + 1)))
+        assert progress.committed == expected
+
+
+# --- a log that can no longer be read ---
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("form", ["once", "wait", "wait_with_idle_timeout"])
+async def test_a_wait_raises_when_the_store_is_closed_under_it(form: str) -> None:
+    async with wired() as it:
+        waits: dict[str, Callable[[], Awaitable[WaitResult]]] = {
+            "once": it.channel.once,
+            "wait": it.channel.wait,
+            "wait_with_idle_timeout": lambda: it.channel.wait_with_idle_timeout(30.0, 60.0),
+        }
+        task = await it.start(waits[form])
+
+        await it.store.__aexit__(None, None, None)
+        with pytest.raises(StoreClosedError):
+            await task.wait()
+        with pytest.raises(StoreClosedError):
+            await it.channel.once()
+        await it.store.__aenter__()
+
+
+@pytest.mark.anyio
+async def test_a_wait_raises_when_its_session_is_deleted() -> None:
+    async with wired() as it:
+        task = await it.start(it.channel.once)
+
+        await it.store.delete_session("c")
+
+        with pytest.raises(SessionNotFoundError):
+            await task.wait()
+
+
+@pytest.mark.anyio
+async def test_what_was_received_before_the_log_broke_can_still_be_taken() -> None:
+    async with wired("message") as it:
+        it.channel.on(Handler())
+        await it.run.settled()
+        await it.store.delete_session("c")
+        await it.run.settled()
+
+        assert seq_of(await it.channel.once()) == 0
+        with pytest.raises(SessionNotFoundError):
+            await it.channel.once()
+
+
+@pytest.mark.anyio
+async def test_an_interrupted_run_ends_quietly_even_if_the_log_is_gone() -> None:
+    async with wired() as it:
+        task = await it.start(it.channel.once)
+        it.channel.interrupt()
+
+        await it.store.delete_session("c")
+        await it.run.settled()
+
+        assert not (await task.wait()).ok
+        assert not (await it.channel.once()).ok
