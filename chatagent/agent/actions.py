@@ -75,12 +75,12 @@ async def _stream(run: AgentRun, turn: TurnState, result: Any) -> None:
         return
     if isinstance(result, str):
         result = UIMessage(id=run.env.new_id(), role="assistant", parts=[TextUIPart(text=result)])
-    if isinstance(result, Mapping) and "role" in result and "parts" in result:
+    if isinstance(result, Mapping) and {"role", "parts"} <= cast("Mapping[str, Any]", result).keys():
         result = parse_ui_message(cast("Any", result), generate_id=run.env.new_id)
     if isinstance(result, UIMessage):
         for chunk in message_chunks(result):
             run.out.write(chunk)
-    elif is_streamable(result):
+    elif is_streamable(cast("object", result)):
         try:
             options = {"generate_message_id": run.env.new_id} | stream_options(run) | {"on_end": turn.note_stream_end}
             await pipe_chunks(result, run.out.write, abort_signal=turn.signal, options=options)

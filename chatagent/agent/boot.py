@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
 from chatagent.agent.events import BootEvent, PreloadEvent
 from chatagent.agent.handover import wait_for_handover
 from chatagent.agent.inputs import attach_run_listener, wait_for_incoming
@@ -14,16 +16,21 @@ from chatagent.agent.observer import BootReport
 from chatagent.agent.recovery import Past, Recovery, call_before_boot, decide_recovery, synthetic_payloads
 from chatagent.agent.replay import committed_cursor, in_flight_messages, read_all, replay_answers
 from chatagent.agent.wire import Incoming
-from chatagent.errors import LeaseLostError
+from chatagent.errors import LeaseLostError, StoreError
+from chatagent.session.store import RunRequest
 
 if TYPE_CHECKING:
     from chatagent.agent.run import AgentRun
     from chatagent.agent.writer import ChunkWriter
     from chatagent.session.snapshot import Snapshot
+    from chatagent.session.store import RunOutcome
 
 __all__ = ["run_agent"]
 
 logger = logging.getLogger("chatagent")
+
+LEAVE_LIMIT = 5.0
+"""Real seconds that the store has to take the session back."""
 
 EXIT_LIMIT = 5.0
 """Seconds that deferred work has to end once the run itself is over."""
@@ -38,16 +45,40 @@ async def run_agent(run: AgentRun) -> None:
     """
     run.agent.seal()
     unsubscribe = run.cancel_signal.add_callback(run.in_.interrupt)
+    outcome: RunOutcome = "failed"
     try:
         first = await boot(run)
         await run_turns(run, first)
         await run.settle_tasks(run.deferred, limit=EXIT_LIMIT)
+        outcome = _outcome(run)
     except LeaseLostError:
         if not run.cancelled:
             raise
     finally:
         unsubscribe()
         await run.tasks.close()
+        await _leave(run, outcome)
+
+
+def _outcome(run: AgentRun) -> RunOutcome:
+    if run.cancelled:
+        return "cancelled"
+    return "upgraded" if run.state.upgrade_requested else "completed"
+
+
+async def _leave(run: AgentRun, outcome: RunOutcome) -> None:
+    """Give the session back; input that this run leaves undone gets a run of its own (ST-56 to ST-58)."""
+    store, lease = run.env.store, run.env.lease
+    with anyio.move_on_after(LEAVE_LIMIT, shield=True):
+        try:
+            if outcome == "upgraded":
+                await store.end_run(lease, outcome, next_run=RunRequest("upgrade"))
+                return
+            seen = run.in_.progress.committed if outcome == "completed" else None
+            if not (await store.end_run(lease, outcome, input_seen=seen)).ended:
+                await store.end_run(lease, outcome, next_run=RunRequest("continuation"))
+        except StoreError as exc:
+            logger.info("run %r could not give session %r back: %s", lease.run_id, run.chat_id, exc)
 
 
 async def boot(run: AgentRun) -> Incoming | None:

@@ -19,7 +19,8 @@ from chatagent.agent.writer import ChunkWriter, response_part
 from chatagent.current import current_run
 from chatagent.errors import ChatContextError, ClientDataError
 from chatagent.ids import IdGenerator, random_id
-from chatagent.session.channel import InputChannel, OutputChannel
+from chatagent.session.channel import Channel
+from chatagent.session.output import RunOutput
 from chatagent.session.writer import ChannelWriter
 from chatagent.signals import AbortController
 from chatagent.tasks import TaskSet
@@ -90,9 +91,9 @@ class AgentRun:
         self.tasks = TaskSet(env.ledger)
         self.chat_id = env.payload.chat_id
         self.cancel_signal = env.cancel.signal
-        self.in_ = InputChannel(self.chat_id, store=env.store, clock=env.clock, tasks=self.tasks)
+        self.in_ = Channel(self.chat_id, "in", store=env.store, clock=env.clock, tasks=self.tasks)
         writer = ChannelWriter(env.store, self.chat_id, "out", epoch=env.lease.epoch, tasks=self.tasks)
-        self.out = OutputChannel(self.chat_id, store=env.store, writer=writer)
+        self.out = RunOutput(writer)
         self.state = RunState()
         self.turn: TurnState | None = None
         self.turn_number = 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from chatagent.errors import InvalidArgumentError
 from chatagent.generate.parts import FullStreamPart
 from chatagent.model import CallSettings, SystemMessage, ToolChoice
+from chatagent.providers.resolve import resolve_model
 
 if TYPE_CHECKING:
     from chatagent.generate.approval import ToolApproval
@@ -72,7 +73,7 @@ class Timeouts:
 class StepChanges(CallSettings, total=False):
     """What `prepare_step` may return. Instructions, messages and contexts hold for later steps too, else nothing."""
 
-    model: LanguageModel
+    model: LanguageModel | str
     tool_choice: ToolChoice | str | Mapping[str, object]
     active_tools: Sequence[str]
     tool_order: Sequence[str]
@@ -123,6 +124,8 @@ class StepSettings:
         values: dict[str, Any] = {
             key: given[key] for key in ("model", "active_tools", "tool_order") if given.get(key) is not None
         }
+        if "model" in values:
+            values["model"] = resolve_model(values["model"])
         if given.get("tool_choice") is not None:
             values["tool_choice"] = tool_choice_of(given["tool_choice"])
         if given.get("provider_options"):

@@ -16,6 +16,7 @@ from chatagent.generate.stop import is_step_count
 from chatagent.generate.toolset import tools_by_name
 from chatagent.ids import random_id
 from chatagent.model import CallSettings, ToolChoice
+from chatagent.providers.resolve import resolve_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,7 +78,7 @@ def stream_text(
     is raised by those who read and await; see `StreamTextResult`.
 
     Args:
-        model: the model to ask.
+        model: the model to ask: an object, or a name such as `"openai:gpt-5.2"` or `"anthropic:claude-opus-4-8"`.
         instructions: what the model is told first: a text, or system messages.
         prompt: a text, which becomes one user message, or messages. Exclusive with `messages`.
         messages: the conversation, oldest first, as objects or in wire form.
@@ -114,10 +115,10 @@ def stream_text(
     Raises:
         InvalidArgumentError: an argument is out of its range.
         ToolDefinitionError: a function cannot be made a tool.
+        ModelNameError: a model's name that says no provider, or none that is known.
+        MissingExtraError: the provider's SDK is not installed; the text says how to install it.
     """
-    if isinstance(model, str):
-        problem = "give a model object; there is no registry that knows models by name"
-        raise InvalidArgumentError(argument="model", value=model, problem=problem)
+    model = resolve_model(model)
     check_max_retries(max_retries)
     _check_concurrency(tool_call_concurrency)
     given = cast("dict[str, Any]", dict(callbacks_and_settings))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from chatagent.session.channel import Channel, InputProgress, Subscription, WaitResult
 from chatagent.session.codec import EncodedRecord, decode_record, encode_record
 from chatagent.session.memory import InMemorySessionStore
 from chatagent.session.memory_snapshots import InMemorySnapshotStore
+from chatagent.session.output import RunOutput
 from chatagent.session.records import (
     LAST_EVENT_ID,
     PUBLIC_ACCESS_TOKEN,
@@ -24,6 +26,7 @@ from chatagent.session.records import (
     trim_point,
     trim_record,
 )
+from chatagent.session.session import Session
 from chatagent.session.snapshot import SNAPSHOT_VERSION, Snapshot, decode_snapshot, encode_snapshot
 from chatagent.session.store import (
     AppendAck,
@@ -58,6 +61,7 @@ __all__ = [
     "TURN_IN_EVENT_ID",
     "UPGRADE_REQUIRED",
     "AppendAck",
+    "Channel",
     "ChannelWriter",
     "CreatedSession",
     "Direction",
@@ -66,16 +70,19 @@ __all__ = [
     "Headers",
     "InMemorySessionStore",
     "InMemorySnapshotStore",
+    "InputProgress",
     "Lease",
     "NewRecord",
     "NowaitStore",
     "Record",
     "RecordPage",
     "RunOutcome",
+    "RunOutput",
     "RunReason",
     "RunRef",
     "RunRequest",
     "RunState",
+    "Session",
     "SessionChange",
     "SessionInfo",
     "SessionPage",
@@ -83,6 +90,8 @@ __all__ = [
     "SessionStore",
     "Snapshot",
     "SnapshotStore",
+    "Subscription",
+    "WaitResult",
     "Worker",
     "boot_payload",
     "control_record",

@@ -1,4 +1,4 @@
-"""The run's ends of a session's two channels: how input records are handed out, and how output is written.
+"""One end of a session's channel: how its records are handed out to those who wait for them or listen.
 
 The logs in the store hold the truth; these stand on top of them. Input follows the dispatch rules C-30 to C-39: a
 record goes to whoever waits for it, else to the handlers, else into a buffer until somebody wants it. A wait may ask
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from chatagent.errors import InputStreamTimeoutError, WaitpointTimeoutError, WaitTimeoutError
-from chatagent.session.records import NewRecord, Record, control_record, trim_record
+from chatagent.session.records import NewRecord, Record
 from chatagent.timers import wait_until
 from chatagent.waiting import Waiter
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from chatagent.clock import Clock
-    from chatagent.session.store import AppendAck, SessionStore
-    from chatagent.session.writer import ChannelWriter
+    from chatagent.session.records import Direction
+    from chatagent.session.store import AppendAck, RecordPage, SessionStore
     from chatagent.tasks import OwnedTask, TaskSet
 
-__all__ = ["InputChannel", "InputProgress", "OutputChannel", "Subscription", "WaitResult"]
+__all__ = ["Channel", "InputProgress", "Subscription", "WaitResult"]
 
 logger = logging.getLogger("chatagent")
 
@@ -102,18 +102,31 @@ class _Once:
         self.waiter = Waiter(label)
 
 
-class InputChannel:
-    """A run's end of `.in`.
+class Channel:
+    """An end of one of a session's two channels. A run holds one of `.in`.
 
     Args:
         session_id: the session's external id.
+        direction: which channel.
         store: where the log is.
         clock: what timeouts are measured on.
         tasks: the run's tasks; the one that reads the log is started there when first needed.
+        epoch: the epoch of the run that appends; `.out` takes no record without.
     """
 
-    def __init__(self, session_id: str, *, store: SessionStore, clock: Clock, tasks: TaskSet) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        direction: Direction = "in",
+        *,
+        store: SessionStore,
+        clock: Clock,
+        tasks: TaskSet,
+        epoch: int | None = None,
+    ) -> None:
         self.session_id = session_id
+        self.direction: Direction = direction
+        self._epoch = epoch
         self.last_seq_num: int | None = None
         """Highest number received (C-21)."""
         self.last_dispatched_seq_num: int | None = None
@@ -165,7 +178,7 @@ class InputChannel:
         timeout: float | None = None,  # noqa: ASYNC109 - on the run's clock
         *,
         matches: Callable[[Record], bool] | None = None,
-        label: str = "a record on .in",
+        label: str | None = None,
     ) -> WaitResult:
         """Consume the next record.
 
@@ -181,7 +194,7 @@ class InputChannel:
             StoreError: the log can no longer be read: the store is closed, or the session was deleted.
         """
         deadline = None if timeout is None else self._clock.now() + timeout
-        record = await self._next(deadline, matches, label)
+        record = await self._next(deadline, matches, label or f"a record on .{self.direction}")
         if record is None:
             return WaitResult(ok=False, error=InputStreamTimeoutError(session_id=self.session_id, timeout=timeout))
         return WaitResult(ok=True, output=record)
@@ -191,7 +204,7 @@ class InputChannel:
         timeout: float | None = None,  # noqa: ASYNC109 - on the run's clock
         *,
         matches: Callable[[Record], bool] | None = None,
-        label: str = "a record on .in (suspended)",
+        label: str | None = None,
     ) -> WaitResult:
         """Consume the next record; the suspending form of `once` (C-37).
 
@@ -202,7 +215,7 @@ class InputChannel:
             StoreError: the log can no longer be read.
         """
         deadline = None if timeout is None else self._clock.now() + timeout
-        record = await self._next(deadline, matches, label)
+        record = await self._next(deadline, matches, label or f"a record on .{self.direction} (suspended)")
         if record is None:
             return WaitResult(ok=False, error=WaitpointTimeoutError(session_id=self.session_id, timeout=timeout))
         return WaitResult(ok=True, output=record)
@@ -249,13 +262,26 @@ class InputChannel:
         return result
 
     async def append(self, data: object, *, key: str | None = None) -> AppendAck:
-        """Put a record on the channel, as a client does.
+        """Put a record on the channel: on `.in` as a client does, on `.out` as the run with this epoch.
 
         Args:
-            data: the record's JSON value, such as `{"kind": "stop"}`.
+            data: the record's JSON value, such as `{"kind": "stop"}`, or a chunk.
             key: names the record, so that a repeat stores nothing.
+
+        Raises:
+            SessionClosedError: the session takes no more input.
+            LeaseLostError: the epoch may not write to `.out`.
         """
-        return await self._store.append(self.session_id, "in", [NewRecord(data)], key=key)
+        epoch = self._epoch if self.direction == "out" else None
+        return await self._store.append(self.session_id, self.direction, [NewRecord(data)], key=key, epoch=epoch)
+
+    async def read(self, *, after: int | None = None) -> RecordPage:
+        """Return the records above a number that are there now, without consuming them.
+
+        Args:
+            after: the number; `None` begins at the first that is kept.
+        """
+        return await self._store.read(self.session_id, self.direction, after=after)
 
     def interrupt(self) -> None:
         """End every wait, now and later, as if its time had run out."""
@@ -297,11 +323,11 @@ class InputChannel:
 
     def _listen(self) -> None:
         if self._reader is None:
-            self._reader = self._tasks.start(self._read, name="the reader of .in")
+            self._reader = self._tasks.start(self._read, name=f"the reader of .{self.direction}")
 
     async def _read(self) -> None:
         try:
-            async with self._store.follow(self.session_id, "in", after=self.last_seq_num) as pages:
+            async with self._store.follow(self.session_id, self.direction, after=self.last_seq_num) as pages:
                 async for page in pages:
                     for record in page.records:
                         self._dispatch(_decoded(record))
@@ -375,76 +401,3 @@ async def _finish(work: Awaitable[Any]) -> None:
         await work
     except Exception:  # a user's handler
         logger.exception("an async handler of `.in` failed")
-
-
-class OutputChannel:
-    """A run's end of `.out`: chunks in, numbered records out.
-
-    Args:
-        session_id: the session's external id.
-        store: where the log is.
-        writer: what appends the records, in the order of the calls.
-    """
-
-    __slots__ = ("_answers", "_store", "_writer", "last_turn_complete", "session_id")
-
-    def __init__(self, session_id: str, *, store: SessionStore, writer: ChannelWriter) -> None:
-        self.session_id = session_id
-        self.last_turn_complete: int | None = None
-        """Number of the last turn-complete record; the next one trims back to it (C-15)."""
-        self._store, self._writer = store, writer
-        self._answers: tuple[tuple[str, str], ...] = ()
-
-    def begin_turn(self, in_seq: int | None) -> None:
-        """Let the next data record name the input record that the turn answers (ST-34)."""
-        self._answers = () if in_seq is None else (("turn-in-event-id", str(in_seq)),)
-
-    def write(self, chunk: object) -> None:
-        """Write one chunk as a data record; a plain call."""
-        if self._answers:
-            headers, self._answers = self._answers, ()
-            self._writer.write(NewRecord(chunk, headers))
-        else:
-            self._writer.write_data(chunk)
-
-    async def append(self, chunk: object) -> int:
-        """Write one chunk and return its number once it is stored."""
-        self.write(chunk)
-        return await self.flush()
-
-    async def flush(self) -> int:
-        """Return the last number once everything written before is stored."""
-        return await self._writer.flush()
-
-    async def ready(self) -> None:
-        """Return once there is room for more."""
-        await self._writer.ready()
-
-    async def write_turn_complete(self, *, token: str | None, in_cursor: int | None) -> int:
-        """Close a turn on the wire and trim back to the one before (C-12, C-15).
-
-        Args:
-            token: a refreshed access token for clients; empty or `None` for none.
-            in_cursor: the committed `.in` cursor; `None` before any record was consumed.
-
-        Returns:
-            The number of the turn-complete record.
-        """
-        headers: dict[str, str] = {}
-        if token:
-            headers["public-access-token"] = token
-        if in_cursor is not None:
-            headers["session-in-event-id"] = str(in_cursor)
-        self._answers = ()
-        number = self._writer.write(control_record("turn-complete", **headers), commit_in=in_cursor)
-        last = await self._writer.flush()
-        number = last if number is None else number
-        previous, self.last_turn_complete = self.last_turn_complete, number
-        if previous is not None:
-            self._writer.write(trim_record(before=previous))
-        return number
-
-    async def write_upgrade_required(self) -> int:
-        """Tell clients that the session goes on in another run (C-13)."""
-        self._writer.write(control_record("upgrade-required"))
-        return await self._writer.flush()

@@ -156,8 +156,13 @@ class Driver:
                 end()
 
     async def _is_calm(self) -> bool:
-        """Return whether the quiet lasts: a task that is being cancelled counts as waiting until its next step."""
+        """Return whether the quiet lasts.
+
+        A task that is being cancelled counts as waiting until its next step; the cancellation needs one round of the
+        event loop to reach it, and the step another.
+        """
         version = self._version
+        await checkpoint()
         await checkpoint()
         return self._quiet and self._version == version
 

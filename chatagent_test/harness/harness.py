@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import anyio
+
 from chatagent.agent import ChatAgent, parse_client_message
 from chatagent.errors import (
     AgentRunEndedError,
@@ -16,6 +18,7 @@ from chatagent.errors import (
     HarnessStateError,
     InvalidArgumentError,
 )
+from chatagent.session import Session
 from chatagent.ui import TextUIPart, UIMessage, to_wire
 from chatagent.waiting import Ledger
 from chatagent_test.clock import VirtualClock
@@ -106,6 +109,7 @@ class ChatAgentHarness:
         )
         self._failures = Failures(self._run, self._watch)
         self._sent: list[Sent] = []
+        self._session: Session | None = None
         self._state: Literal["open", "closing", "closed"] = "open"
 
     # --- what a test looks at ---
@@ -140,6 +144,13 @@ class ChatAgentHarness:
     def boot(self) -> BootReport:
         """What the run found when it booted."""
         return self._watch.boot
+
+    @property
+    def session(self) -> Session:
+        """The session's two channels, as a client or a tool holds them; readable while the harness is open."""
+        if self._session is None:
+            self._session = Session(self.chat_id, store=self._platform.store, clock=self.clock)
+        return self._session
 
     @property
     def run_ended(self) -> bool:
@@ -454,12 +465,9 @@ class ChatAgentHarness:
         """
         if self._state == "open":
             self._state = "closing"
-            try:
-                await self._run.end(wait_timeout=self.wait_timeout)
-            finally:
-                self._state = "closed"
-                await self._platform.close()
-                self._watch.stir()
+            # Whoever is being cancelled ends its run all the same: nobody else would.
+            with anyio.CancelScope(shield=True):
+                await self._end()
         elif self._run.task is not None:
             await self._run.task.join()
         if raise_errors:
@@ -543,6 +551,16 @@ class ChatAgentHarness:
         self._failures.tell(seen)
         end = seen.settled_at if settled else seen.complete_at
         return Turn(seen, watch.records[sent.window_start(watch, seen) : end])
+
+    async def _end(self) -> None:
+        try:
+            await self._run.end(wait_timeout=self.wait_timeout)
+        finally:
+            self._state = "closed"
+            if self._session is not None:
+                await self._session.aclose()
+            await self._platform.close()
+            self._watch.stir()
 
     # --- checks ---
 

@@ -65,7 +65,7 @@ class Seeds:
                 )
             self.snapshot = snapshot
             stored: Any = snapshot.get("messages") if isinstance(snapshot, Mapping) else snapshot.messages
-            self._taken(stored if isinstance(stored, list | tuple) else ())
+            self._taken(cast("Sequence[Any]", stored) if isinstance(stored, list | tuple) else ())
 
     def seed_out_tail(self, chunks: Sequence[Chunk | Mapping[str, Any]] | None) -> None:
         """See `ChatAgentHarness.seed_session_out_tail`."""

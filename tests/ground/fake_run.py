@@ -39,6 +39,7 @@ class FakeRun(BareRun):
                 version = self.ledger.version
                 if self.ledger.quiet:
                     await checkpoint()
+                    await checkpoint()
                     if self.ledger.quiet and self.ledger.version == version:
                         return
                 else:

@@ -18,7 +18,7 @@ from chatagent_test.clock import EPOCH, VirtualClock
 from ground.fake_run import FakeRun, a_driver, a_run
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Coroutine
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ SHORT = 0.05
 """Real seconds that are enough for the second rule to move time, if it wants to."""
 
 
-def sleeper(run: FakeRun, seconds: float, woken: list[float]) -> Callable[[], Awaitable[None]]:
+def sleeper(run: FakeRun, seconds: float, woken: list[float]) -> Callable[[], Coroutine[Any, Any, None]]:
     async def sleep() -> None:
         await run.clock.sleep(seconds)
         woken.append(run.clock.now() - EPOCH)
@@ -34,7 +34,7 @@ def sleeper(run: FakeRun, seconds: float, woken: list[float]) -> Callable[[], Aw
     return sleep
 
 
-async def in_a_group_of_its_own(*children: Callable[[], Awaitable[Any]]) -> None:
+async def in_a_group_of_its_own(*children: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Wait as user code may: the children are no tasks of the run, and their parent looks busy."""
     async with anyio.create_task_group() as tasks:
         for child in children:

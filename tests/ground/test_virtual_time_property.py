@@ -130,11 +130,12 @@ class Process:
                 for _ in range(argument):
                     await checkpoint()
             case "pass":
-                await self._pass(world.gates[argument])
+                await self._pass(argument)
             case "open":
                 world.open(argument)
             case "cancel":
-                world.processes[argument % len(world.processes)].cancel()
+                number: int = argument
+                world.processes[number % len(world.processes)].cancel()
             case "spawn":
                 child = Process(world, argument, *more)
                 self.children.append(child)
@@ -158,7 +159,8 @@ class Process:
         assert not await wait_until(Waiter(kind), clock, due, kind=kind)
         assert clock.now() == due, f"{self.name} waited until {due} and woke at {clock.now()}"
 
-    async def _pass(self, gate: Gate) -> None:
+    async def _pass(self, number: int) -> None:
+        gate = self.world.gates[number]
         if not gate.is_open:
             self._waits(gate)
         await gate.wait()

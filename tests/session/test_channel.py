@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from chatagent.errors import InputStreamTimeoutError, SessionNotFoundError, StoreClosedError, WaitpointTimeoutError
 from chatagent.session import InMemorySessionStore, NewRecord, Record, SessionSpec
-from chatagent.session.channel import InputChannel, InputProgress, WaitResult
+from chatagent.session.channel import Channel, InputProgress, WaitResult
 from chatagent_test.clock import VirtualClock
 from ground.fake_run import FakeRun, a_run
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Wiring:
     """A channel, what it stands on, and a client's end of it."""
 
-    channel: InputChannel
+    channel: Channel
     run: FakeRun
     store: InMemorySessionStore
     clock: VirtualClock
@@ -61,7 +61,7 @@ async def wired(*kinds: str) -> AsyncGenerator[Wiring]:
     clock = VirtualClock()
     async with InMemorySessionStore(clock=clock) as store, a_run(clock) as run:
         await store.create_session(SessionSpec(session_id="c", task="agent"))
-        wiring = Wiring(InputChannel("c", store=store, clock=clock, tasks=run.tasks), run, store, clock)
+        wiring = Wiring(Channel("c", store=store, clock=clock, tasks=run.tasks), run, store, clock)
         if kinds:
             wiring.send(*kinds)
         yield wiring

@@ -1,0 +1,82 @@
+"""How a run writes to a session's `.out`: chunks, and the controls between turns (rules C-10 to C-16)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chatagent.session.records import TURN_IN_EVENT_ID, NewRecord, control_record, trim_record
+
+if TYPE_CHECKING:
+    from chatagent.session.writer import ChannelWriter
+
+__all__ = ["RunOutput"]
+
+
+class RunOutput:
+    """A run's end of `.out`: chunks in, numbered records out.
+
+    Args:
+        writer: what appends the records, in the order of the calls.
+    """
+
+    __slots__ = ("_answers", "_writer", "last_turn_complete")
+
+    def __init__(self, writer: ChannelWriter) -> None:
+        self.last_turn_complete: int | None = None
+        """Number of the last turn-complete record; the next one trims back to it (C-15)."""
+        self._writer = writer
+        self._answers: tuple[tuple[str, str], ...] = ()
+
+    def begin_turn(self, in_seq: int | None) -> None:
+        """Let the next data record name the input record that the turn answers (ST-34)."""
+        self._answers = () if in_seq is None else ((TURN_IN_EVENT_ID, str(in_seq)),)
+
+    def write(self, chunk: object) -> None:
+        """Write one chunk as a data record; a plain call."""
+        if self._answers:
+            headers, self._answers = self._answers, ()
+            self._writer.write(NewRecord(chunk, headers))
+        else:
+            self._writer.write_data(chunk)
+
+    async def append(self, chunk: object) -> int:
+        """Write one chunk and return its number once it is stored."""
+        self.write(chunk)
+        return await self.flush()
+
+    async def flush(self) -> int:
+        """Return the last number once everything written before is stored."""
+        return await self._writer.flush()
+
+    async def ready(self) -> None:
+        """Return once there is room for more."""
+        await self._writer.ready()
+
+    async def write_turn_complete(self, *, token: str | None, in_cursor: int | None) -> int:
+        """Close a turn on the wire and trim back to the one before (C-12, C-15).
+
+        Args:
+            token: a refreshed access token for clients; empty or `None` for none.
+            in_cursor: the committed `.in` cursor; `None` before any record was consumed.
+
+        Returns:
+            The number of the turn-complete record.
+        """
+        headers: dict[str, str] = {}
+        if token:
+            headers["public-access-token"] = token
+        if in_cursor is not None:
+            headers["session-in-event-id"] = str(in_cursor)
+        self._answers = ()
+        number = self._writer.write(control_record("turn-complete", **headers), commit_in=in_cursor)
+        last = await self._writer.flush()
+        number = last if number is None else number
+        previous, self.last_turn_complete = self.last_turn_complete, number
+        if previous is not None:
+            self._writer.write(trim_record(before=previous))
+        return number
+
+    async def write_upgrade_required(self) -> int:
+        """Tell clients that the session goes on in another run (C-13)."""
+        self._writer.write(control_record("upgrade-required"))
+        return await self._writer.flush()
