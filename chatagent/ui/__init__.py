@@ -37,6 +37,7 @@ from chatagent.ui.chunks import (
     ToolOutputError,
     UnknownChunk,
 )
+from chatagent.ui.client_majors import ClientMajor, chunk_for_client
 from chatagent.ui.codec import (
     parse_chunk,
     to_wire,
@@ -113,6 +114,7 @@ from chatagent.ui.sse import (
     SSEDecoder,
     format_sse,
 )
+from chatagent.ui.sse_body import iter_sse
 from chatagent.ui.surrogates import (
     join_surrogates,
 )
@@ -154,6 +156,7 @@ __all__ = [
     "Abort",
     "Chunk",
     "ChunkSource",
+    "ClientMajor",
     "Codec",
     "ComposedUIMessageStream",
     "Custom",
@@ -230,11 +233,13 @@ __all__ = [
     "ValueSchema",
     "WireModel",
     "WireObject",
+    "chunk_for_client",
     "codec_of",
     "create_ui_message_stream",
     "format_json",
     "format_json_bytes",
     "format_sse",
+    "iter_sse",
     "join_surrogates",
     "parse_chunk",
     "parse_partial_json",

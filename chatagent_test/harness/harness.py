@@ -79,9 +79,9 @@ class ChatAgentHarness:
         """Real seconds after which a driver gives up."""
         self._agent, self._mode, self._client_data = agent, mode, client_data
         self._boot_payload = dict(boot_payload)
-        counted = CountedIds()
-        counted.take(boot_payload.get("headStartMessages") or ())
-        self._new_id: IdGenerator = ids or counted
+        self._counted = CountedIds()
+        self._counted.take(boot_payload.get("headStartMessages") or ())
+        self._new_id: IdGenerator = ids or self._counted
         self._watch = RunWatch()
         self._driver = Driver(
             Ledger(),
@@ -97,7 +97,7 @@ class ChatAgentHarness:
             reads_past=_reads_past(boot_payload, task_context),
             strict=strict,
             new_id=self._new_id,
-            taken=counted.take,
+            taken=self._counted.take,
         )
         self._run = DrivenRun(
             self._platform,
@@ -496,7 +496,9 @@ class ChatAgentHarness:
         if isinstance(message, list | tuple):
             raise TypeError("a send takes one message; send several one after the other")
         allow_system = self._agent.options.allow_client_system_messages
-        return parse_client_message(message, new_id=self._new_id, allow_system=allow_system)
+        parsed = parse_client_message(message, new_id=self._new_id, allow_system=allow_system)
+        self._counted.take((parsed,))
+        return parsed
 
     def _payload(self, trigger: str) -> dict[str, Any]:
         payload: dict[str, Any] = {"chatId": self.chat_id, "trigger": trigger}

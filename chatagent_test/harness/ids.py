@@ -1,6 +1,6 @@
 """The ids of a harness: `msg-1`, `msg-2`, …, so that a test can write down what it expects (G-19).
 
-An id that a seeded history has already is left out: a fresh message under it would be taken for the old one.
+An id that a message has already, seeded or sent, is left out: a fresh message under it would be taken for the old one.
 """
 
 from __future__ import annotations
