@@ -41,7 +41,7 @@ async def run_action(run: AgentRun, turn: TurnState, listener: MidTurnListener) 
         return
     turn.out_seq = await write_turn_complete(run, turn, token=None)
     if conversation.chain is not before:
-        await save_snapshot(run, turn)
+        await save_snapshot(run, turn.out_seq)
 
 
 def _parse(run: AgentRun, turn: TurnState) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -11,10 +12,11 @@ from chatagent.agent.events import BootEvent, PreloadEvent
 from chatagent.agent.handover import wait_for_handover
 from chatagent.agent.inputs import attach_run_listener, wait_for_incoming
 from chatagent.agent.loop import resolve_tools, run_turns
-from chatagent.agent.merge import merge_by_id_replace_wins
 from chatagent.agent.observer import BootReport
-from chatagent.agent.recovery import Past, Recovery, call_before_boot, decide_recovery, synthetic_payloads
-from chatagent.agent.replay import committed_cursor, in_flight_messages, read_all, replay_answers
+from chatagent.agent.past import Past, reconstruct
+from chatagent.agent.recovery import Recovery, call_before_boot, decide_recovery, synthetic_payloads
+from chatagent.agent.replay import committed_cursor, read_all
+from chatagent.agent.unclosed import close_turn
 from chatagent.agent.wire import Incoming
 from chatagent.errors import LeaseLostError, StoreError
 from chatagent.session.store import RunRequest
@@ -22,7 +24,6 @@ from chatagent.session.store import RunRequest
 if TYPE_CHECKING:
     from chatagent.agent.run import AgentRun
     from chatagent.agent.writer import ChunkWriter
-    from chatagent.session.snapshot import Snapshot
     from chatagent.session.store import RunOutcome
 
 __all__ = ["run_agent"]
@@ -89,6 +90,8 @@ async def boot(run: AgentRun) -> Incoming | None:
     run.env.observer.booted(_report(past))
     await state.conversation.set_chain(past.settled)
     await run.hook("on_boot", lambda: _boot_event(run))
+    if past.unclosed is not None:
+        await close_turn(run, past.unclosed)
     await recover(run, past)
     await _seed_head_start(run)
     if payload.trigger == "preload":
@@ -124,35 +127,27 @@ async def read_past(run: AgentRun) -> Past:
             run.in_.start_after(cursor)
         return Past(in_cursor=cursor)
     snapshot = await run.env.snapshots.load(chat_id)
-    last_out = None if snapshot is None else _number(snapshot.last_out_event_id)
+    last_out = None if snapshot is None else snapshot.out_cursor
+    stored_in = None if snapshot is None else snapshot.in_cursor
     out_tail = await read_all(store, chat_id, "out", after=last_out)
-    cursor = _in_cursor(snapshot, committed_cursor(out_tail))
-    in_tail = await read_all(store, chat_id, "in", after=cursor)
-    answers = replay_answers(out_tail)
-    stored = () if snapshot is None else snapshot.messages
+    in_tail = await read_all(store, chat_id, "in", after=stored_in)
+    cursor = max((each for each in (stored_in, committed_cursor(out_tail)) if each is not None), default=None)
     if cursor is not None:
         run.in_.start_after(cursor)
     run.out.last_turn_complete = last_out
-    return Past(
-        settled=merge_by_id_replace_wins(stored, answers.settled),
-        partial=run.env.partial_answer or answers.partial,
-        partial_raw=run.env.partial_answer_raw or answers.partial_raw,
-        in_flight=in_flight_messages(in_tail, new_id=run.env.new_id),
-        in_tail=[record.seq for record in in_tail],
+    past = reconstruct(
+        () if snapshot is None else snapshot.messages,
+        out_tail,
+        in_tail,
+        cursor=cursor,
+        new_id=run.env.new_id,
         snapshot_found=snapshot is not None,
         last_out_event_id=last_out,
-        in_cursor=cursor,
     )
-
-
-def _in_cursor(snapshot: Snapshot | None, told: int | None) -> int | None:
-    """Return the highest committed cursor that snapshot or records tell: input below it has been answered (G-64)."""
-    stored = None if snapshot is None else _number(snapshot.last_in_event_id)
-    return max((cursor for cursor in (stored, told) if cursor is not None), default=None)
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() else None
+    if run.env.partial_answer is None:
+        return past
+    raw = run.env.partial_answer_raw or run.env.partial_answer
+    return replace(past, partial=run.env.partial_answer, partial_raw=raw, partial_of=None)
 
 
 async def recover(run: AgentRun, past: Past) -> None:

@@ -45,7 +45,7 @@ async def complete_turn(run: AgentRun, turn: TurnState) -> None:
             raise
         await _tell_of_failed_hook(run, turn, exc)
     await conversation.apply_override()
-    await save_snapshot(run, turn)
+    await save_snapshot(run, turn.out_seq)
 
 
 async def _tell_of_failed_hook(run: AgentRun, turn: TurnState, exc: Exception) -> None:
@@ -141,7 +141,7 @@ async def write_turn_complete(run: AgentRun, turn: TurnState, *, token: str | No
     return number
 
 
-async def save_snapshot(run: AgentRun, turn: TurnState) -> None:
+async def save_snapshot(run: AgentRun, out_seq: int | None) -> None:
     """Save the chain and both cursors; a failed save is a warning, the records are still there (S-1, S-2, S-5)."""
     if run.agent.has("hydrate_messages"):
         return
@@ -149,7 +149,7 @@ async def save_snapshot(run: AgentRun, turn: TurnState) -> None:
     snapshot = Snapshot(
         saved_at=int(run.clock.now() * 1000),
         messages=run.state.conversation.chain.to_list(),
-        last_out_event_id=None if turn.out_seq is None else str(turn.out_seq),
+        last_out_event_id=None if out_seq is None else str(out_seq),
         last_in_event_id=str(committed) if committed >= 0 else None,
     )
     try:

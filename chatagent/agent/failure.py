@@ -45,7 +45,7 @@ async def fail_turn(run: AgentRun, turn: TurnState, error: Exception) -> None:
     except Exception:  # the user's hook
         logger.exception("`on_turn_complete` of agent %r failed on a failed turn", run.agent.id)
     await run.state.conversation.apply_override()
-    await save_snapshot(run, turn)
+    await save_snapshot(run, turn.out_seq)
 
 
 def _text(run: AgentRun, error: Exception) -> str:

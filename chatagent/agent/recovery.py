@@ -10,42 +10,21 @@ from typing import TYPE_CHECKING, Any
 from chatagent.agent.accumulate import ui_messages_from_hook
 from chatagent.agent.events import PendingToolCall, RecoveryBootEvent, RecoveryResult
 from chatagent.agent.injected import marked_ids
-from chatagent.agent.merge import tool_parts
+from chatagent.agent.merge import merge_by_id_replace_wins, tool_parts
 from chatagent.agent.wire import Incoming, WirePayload
 from chatagent.errors import HookResultError, LeaseLostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from chatagent.agent.replay import InFlightMessage
+    from chatagent.agent.past import Past
     from chatagent.agent.run import AgentRun
     from chatagent.agent.writer import ChunkWriter
     from chatagent.ui import UIMessage
 
-__all__ = ["Past", "Recovery", "decide_recovery", "pending_tool_calls", "synthetic_payloads"]
+__all__ = ["Recovery", "decide_recovery", "pending_tool_calls", "synthetic_payloads"]
 
 logger = logging.getLogger("chatagent")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
-    """What a boot has read of the session's past."""
-
-    settled: Sequence[UIMessage] = ()
-    """The snapshot's messages with the replayed answers merged in."""
-    partial: UIMessage | None = None
-    partial_raw: UIMessage | None = None
-    in_flight: Sequence[InFlightMessage] = ()
-    in_tail: Sequence[int] = ()
-    """The numbers of all records of `.in` behind the cursor."""
-    snapshot_found: bool = False
-    last_out_event_id: int | None = None
-    in_cursor: int | None = None
-
-    @property
-    def users(self) -> list[UIMessage]:
-        """The messages that were never answered, in order."""
-        return [each.message for each in self.in_flight]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +38,15 @@ class Recovery:
 
 def smart_default(past: Past) -> Recovery:
     """Return what happens without a hook (R-3)."""
-    users = past.users
-    if past.partial is None or not users:
-        return Recovery(past.settled, users)
+    question = past.question
+    if past.partial is None or question is None:
+        return Recovery(past.settled, past.users)
     # What was injected into the cut-off answer has reached the model: it belongs to that answer (G-62).
     injected = marked_ids(past.partial)
-    asked = [user for user in users[1:] if user.id in injected]
-    return Recovery(
-        [*past.settled, users[0], *asked, past.partial], [user for user in users[1:] if user.id not in injected]
-    )
+    others = [user for user in past.users if user is not question]
+    asked = [user for user in others if user.id in injected]
+    chain = merge_by_id_replace_wins(past.settled, [question, *asked, past.partial])
+    return Recovery(chain, [user for user in others if user.id not in injected])
 
 
 async def decide_recovery(run: AgentRun, past: Past) -> Recovery:

@@ -22,7 +22,16 @@ if TYPE_CHECKING:
     from chatagent.session.records import Direction
     from chatagent.session.store import SessionStore
 
-__all__ = ["InFlightMessage", "ReplayedAnswers", "committed_cursor", "in_flight_messages", "read_all", "replay_answers"]
+__all__ = [
+    "InFlightMessage",
+    "ReplayedAnswers",
+    "chunk_of",
+    "committed_cursor",
+    "in_flight_messages",
+    "read_all",
+    "reduce_segment",
+    "replay_answers",
+]
 
 logger = logging.getLogger("chatagent")
 
@@ -66,7 +75,7 @@ def replay_answers(records: Iterable[Record]) -> ReplayedAnswers:
     segments = _segments(_chunks(records))
     settled: list[UIMessage] = []
     for position, segment in enumerate(segments):
-        message = _reduce(segment)
+        message = reduce_segment(segment)
         if message is None:
             continue
         closed = any(type(chunk) is Finish for chunk in segment)
@@ -79,19 +88,24 @@ def replay_answers(records: Iterable[Record]) -> ReplayedAnswers:
 
 def _chunks(records: Iterable[Record]) -> Iterable[Chunk]:
     for record in records:
-        if is_command(record) or control_type(record) is not None:
-            continue
-        data = record.data
-        if isinstance(data, dict):
-            kind = cast("dict[str, Any]", data).get("type")
-            if not isinstance(kind, str) or kind.startswith("trigger:"):
-                continue
-            try:
-                data = parse_chunk(cast("dict[str, Any]", data), allow_unknown=True)
-            except ChunkError:
-                data = _MALFORMED
-        if hasattr(data, "type"):
-            yield cast("Chunk", data)
+        if not is_command(record) and control_type(record) is None:
+            chunk = chunk_of(record)
+            if chunk is not None:
+                yield chunk
+
+
+def chunk_of(record: Record) -> Chunk | None:
+    """Return the chunk of a data record; `None` for data that is none (B-21); a malformed one ends its reading."""
+    data = record.data
+    if isinstance(data, dict):
+        kind = cast("dict[str, Any]", data).get("type")
+        if not isinstance(kind, str) or kind.startswith("trigger:"):
+            return None
+        try:
+            data = parse_chunk(cast("dict[str, Any]", data), allow_unknown=True)
+        except ChunkError:
+            data = _MALFORMED
+    return cast("Chunk", data) if hasattr(data, "type") else None
 
 
 class _Malformed:
@@ -116,9 +130,14 @@ def _segments(chunks: Iterable[Chunk]) -> list[list[Chunk]]:
     return segments
 
 
-def _reduce(segment: Sequence[Chunk]) -> UIMessage | None:
-    """Return the last state of a segment; error chunks are skipped, a malformed chunk ends the reading (G-55)."""
-    reducer = MessageReducer()
+def reduce_segment(segment: Sequence[Chunk], begun: UIMessage | None = None) -> UIMessage | None:
+    """Return the last state of a segment; error chunks are skipped, a malformed chunk ends the reading (G-55).
+
+    Args:
+        segment: the chunks.
+        begun: the message that they continue.
+    """
+    reducer = MessageReducer(begun)
     for chunk in segment:
         if type(chunk) is Error:
             continue

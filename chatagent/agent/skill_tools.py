@@ -135,9 +135,7 @@ class _Output:
 async def _run_command(folder: Path, command: str, options: ToolCallOptions) -> dict[str, Any]:
     stdout, stderr = _Output(), _Output()
     try:
-        process = await anyio.open_process(
-            ["bash", "-c", command], cwd=folder, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
-        )
+        process = await _start(folder, command)
     except OSError as exc:
         return {"error": f"Could not run bash: {exc}"}
     async with process:
@@ -153,6 +151,15 @@ async def _run_command(folder: Path, command: str, options: ToolCallOptions) -> 
             if process.returncode is None:
                 _kill(process)
     return {"exitCode": process.returncode, "stdout": stdout.text(), "stderr": stderr.text()}
+
+
+async def _start(folder: Path, command: str) -> Process:
+    """Start a command; never in half, since that leaves a process that nobody ends."""
+    with anyio.CancelScope(shield=True):
+        return await anyio.open_process(
+            ["bash", "-c", command], cwd=folder, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
+        )
+    raise AssertionError("a shield ends nothing")
 
 
 def _kill(process: Process) -> None:

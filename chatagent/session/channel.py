@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from chatagent.errors import InputStreamTimeoutError, WaitpointTimeoutError, WaitTimeoutError
-from chatagent.session.records import NewRecord, Record
+from chatagent.session.records import NewRecord, Record, is_command
 from chatagent.timers import wait_until
 from chatagent.waiting import Waiter
 
@@ -330,7 +330,7 @@ class Channel:
             async with self._store.follow(self.session_id, self.direction, after=self.last_seq_num) as pages:
                 async for page in pages:
                     for record in page.records:
-                        self._dispatch(_decoded(record))
+                        self._dispatch(_decoded(record) if self.direction == "in" else record)
         except Exception as exc:  # noqa: BLE001 - raised by whoever waits for input, now or later
             self._failure = exc
             self._end_waits()
@@ -339,6 +339,8 @@ class Channel:
         if self.last_seq_num is not None and record.seq <= self.last_seq_num:
             return
         self.last_seq_num = record.seq
+        if is_command(record):
+            return
         once = self._hand_to_waiting(record)
         is_claimed = self._tell_handlers(record)
         if once is not None:

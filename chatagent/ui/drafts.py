@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chatagent.ui.chunks import (
+        ToolApprovalResponse,
         ToolInputAvailable,
         ToolInputError,
         ToolInputStart,
@@ -144,10 +145,12 @@ class ToolDraft(Draft):
         if tool_name is not None:
             self._name(tool_name)
 
-    def amend(self, chunk: ToolChunk) -> None:
-        """Take what a chunk says beside the state: title, metadata, who runs the tool; what it leaves out stays."""
+    def amend(self, chunk: ToolChunk, *, title: str | None = None) -> None:
+        """Take what a chunk says beside the state: title, metadata, who runs the tool; what it leaves out stays.
+
+        The title is given apart: a chunk that tells of an invalid input has one that the part does not take over.
+        """
         fields = self.fields
-        title = getattr(chunk, "title", None)  # outputs have none
         if title is not None:
             fields["title"] = title
         if chunk.tool_metadata is not None:
@@ -174,6 +177,13 @@ class ToolDraft(Draft):
         self.fields["state"] = state
         if approval is not None:
             self.fields["approval"] = approval
+
+    def answer(self, chunk: ToolApprovalResponse) -> None:
+        """Take what the answer to an approval says of the call itself."""
+        if chunk.provider_executed is not None:
+            self.fields["provider_executed"] = chunk.provider_executed
+        if chunk.provider_metadata is not None:
+            self.fields["call_provider_metadata"] = chunk.provider_metadata
 
     def settle(self) -> None:
         """Keep the input as far as it has come: what comes later is not for this part."""

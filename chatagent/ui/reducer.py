@@ -345,7 +345,7 @@ class MessageReducer:
         draft = self._upsert(chunk.tool_call_id, dynamic=streamed.dynamic)
         state_fields = {} if streamed.encoding is None else {"input_encoding": streamed.encoding}
         draft.enter("input-streaming", chunk.tool_name, **state_fields)
-        draft.amend(chunk)
+        draft.amend(chunk, title=chunk.title)
         return True
 
     def _tool_input_delta(self, chunk: c.ToolInputDelta) -> bool:
@@ -370,7 +370,7 @@ class MessageReducer:
     def _tool_input_available(self, chunk: c.ToolInputAvailable) -> bool:
         draft = self._upsert(chunk.tool_call_id, dynamic=bool(chunk.dynamic))
         draft.enter("input-available", chunk.tool_name, input=chunk.input)
-        draft.amend(chunk)
+        draft.amend(chunk, title=chunk.title)
         return True
 
     def _tool_input_error(self, chunk: c.ToolInputError) -> bool:
@@ -406,6 +406,7 @@ class MessageReducer:
             answer["reason"] = chunk.reason
         approval = cast("ToolApproval", draft.kept("approval")["approval"])
         draft.move("approval-responded", approval.model_copy(update=answer))
+        draft.answer(chunk)
         return self._change(draft)
 
     def _tool_output_available(self, chunk: c.ToolOutputAvailable) -> bool:

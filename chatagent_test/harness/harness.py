@@ -462,7 +462,14 @@ class ChatAgentHarness:
 
         Args:
             raise_errors: raise what ended the run or failed a turn, unless a driver has raised it or returned the turn.
+
+        Raises:
+            HarnessStateError: the run itself calls it, in a hook or a tool.
         """
+        if self._driver.ledger.has_current_task():
+            raise HarnessStateError(
+                "close: the run cannot wait for its own end; call it in the test, or let the run end with chat.end_run()"
+            )
         if self._state == "open":
             self._state = "closing"
             # Whoever is being cancelled ends its run all the same: nobody else would.

@@ -73,6 +73,8 @@ def mock_chat_agent(
     mode = mode or ("continuation" if continuation else "preload" if preload else "submit-message")
     if mode not in get_args(Mode):
         raise InvalidArgumentError(argument="mode", value=mode, problem=f"one of {', '.join(get_args(Mode))}")
+    if not wait_timeout > 0:
+        raise InvalidArgumentError(argument="wait_timeout", value=wait_timeout, problem="it is more than 0 seconds")
     payload: dict[str, Any] = {"chatId": chat_id}
     if mode != "continuation":
         payload["trigger"] = mode

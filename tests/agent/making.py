@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from chatagent import chat, is_step_count, stream_text, tool
 from chatagent.ui import TextUIPart, UIMessage
@@ -10,6 +10,7 @@ from chatagent_test import MockLanguageModel, Script, script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Unpack
 
     from chatagent import ChatAgent
     from chatagent.agent import RunEvent
@@ -38,10 +39,54 @@ def asking(model: MockLanguageModel) -> Callable[[RunEvent[Any]], Any]:
     return run
 
 
-def agent_of(model: MockLanguageModel | None = None, **options: Any) -> ChatAgent[Any]:
+Hook: TypeAlias = "Callable[[Any], Any]"
+
+
+class Options(TypedDict, total=False):
+    """Options of an agent, with hooks of any event."""
+
+    id: Any
+    run: Hook
+    on_boot: Hook
+    on_recovery_boot: Hook
+    on_preload: Hook
+    on_chat_start: Hook
+    on_validate_messages: Hook
+    hydrate_messages: Hook
+    on_action: Hook
+    on_turn_start: Hook
+    prepare_messages: Hook
+    on_compacted: Hook
+    on_before_turn_complete: Hook
+    on_turn_complete: Hook
+    on_chat_suspend: Hook
+    on_chat_resume: Hook
+    client_data_schema: Any
+    action_schema: Any
+    tools: Any
+    compaction: Any
+    pending_messages: Any
+    ui_message_stream_options: Any
+    max_turns: Any
+    turn_timeout: Any
+    idle_timeout: Any
+    preload_idle_timeout: Any
+    preload_timeout: Any
+    exit_after_preload_idle: Any
+    allow_client_system_messages: Any
+    on_turn_error: Any
+    chat_access_token_ttl: Any
+    oom_machine: Any
+    machine: Any
+    queue: Any
+    max_duration: Any
+
+
+def agent_of(model: MockLanguageModel | None = None, /, **options: Unpack[Options]) -> ChatAgent[Any]:
     """An agent that asks the model (by default one that says `ok` to everything)."""
     model = model or MockLanguageModel(script.text("ok"))
-    return chat.agent(**{"id": "tester", "run": asking(model), **options})
+    given: dict[str, Any] = {"id": "tester", "run": asking(model), **options}
+    return chat.agent(**given)
 
 
 ASK_USER = {"ask_user": tool(description="Ask the user.", input_schema={"type": "object"})}
@@ -73,6 +118,18 @@ def roles(messages: Iterable[UIMessage | ModelMessage]) -> list[str]:
 
 def texts(messages: Iterable[UIMessage]) -> list[str]:
     return [message.text for message in messages]
+
+
+def prompt_of(model: MockLanguageModel, call: int = 0) -> list[Any]:
+    """The messages that the model was asked with in one of its calls."""
+    return list(model.do_stream_calls[call].prompt)
+
+
+def parts_of(message: UIMessage | None) -> list[dict[str, Any]]:
+    """The parts of a message, in wire form."""
+    assert message is not None
+    wire: Any = message.to_wire()
+    return wire["parts"]
 
 
 def types(turn: Turn) -> list[str]:

@@ -27,7 +27,7 @@ from chatagent.waiting import Ledger
 from chatagent_test import VirtualClock, mock_id
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from chatagent import ChatAgent
     from chatagent.agent import BootReport, TurnReport
@@ -127,7 +127,7 @@ class LiveSession:
 
 
 @asynccontextmanager
-async def live_session() -> AsyncIterator[LiveSession]:
+async def live_session() -> AsyncGenerator[LiveSession]:
     """Open a session that no run has worked on yet."""
     session = LiveSession()
     async with session.store as store:

@@ -14,6 +14,8 @@ from agent.making import (
     asking,
     assistant,
     ids,
+    parts_of,
+    prompt_of,
     roles,
     saying,
     texts,
@@ -179,7 +181,7 @@ async def test_unknown_parts_and_unknown_fields_of_a_message_are_kept_as_they_ca
         await harness.send_message(wire)
 
     assert kept(harness)[0].to_wire() == wire
-    assert [part.text for part in model.do_stream_calls[0].prompt[0].content] == ["look"]
+    assert [part.text for part in prompt_of(model)[0].content] == ["look"]
 
 
 # --- validation ---
@@ -296,7 +298,7 @@ async def test_hydration_gets_the_message_that_came_in_and_gives_the_whole_chain
         await harness.send_message(user("u-first"))
 
     assert seen == [["u-first"]]
-    assert roles(model.do_stream_calls[0].prompt) == ["user", "assistant", "user"]
+    assert roles(prompt_of(model)) == ["user", "assistant", "user"]
 
 
 async def test_on_the_hydrated_path_a_fresh_user_message_is_new() -> None:
@@ -368,7 +370,7 @@ async def test_regenerate_does_not_trim_what_hydration_returns() -> None:
         turn = await harness.send_regenerate()
 
     assert turn.raw_chunks[0]["messageId"] == "a-1"
-    assert roles(model.do_stream_calls[0].prompt) == ["user", "assistant"]
+    assert roles(prompt_of(model)) == ["user", "assistant"]
 
 
 # --- regenerate ---
@@ -385,7 +387,7 @@ async def test_regenerate_asks_again_with_the_last_answer_gone() -> None:
     assert first.message is not None
     assert second.message is not None
     assert second.text == "regenerated"
-    assert roles(model.do_stream_calls[1].prompt) == ["user"]
+    assert roles(prompt_of(model, 1)) == ["user"]
     assert texts(kept(harness)) == ["hello", "regenerated"]
     assert second.message.id != first.message.id
 
@@ -481,10 +483,10 @@ async def test_ids_of_openai_items_are_not_shown_to_the_model_and_stay_in_the_me
     async with mock_chat_agent(agent_of(model)) as harness:
         await harness.send_message(assistant("a-1", reasoning, text))
 
-    thought, said = model.do_stream_calls[0].prompt[0].content
+    thought, said = prompt_of(model)[0].content
     assert thought.provider_options == {"openai": {"tier": "x"}, "other": {"itemId": "kept"}}
     assert said.provider_options is None
-    assert kept(harness)[0].to_wire()["parts"][:2] == [reasoning, text]
+    assert parts_of(kept(harness)[0])[:2] == [reasoning, text]
 
 
 async def test_a_response_of_data_parts_alone_sends_no_empty_message_to_the_model() -> None:
@@ -505,4 +507,4 @@ async def test_a_response_of_data_parts_alone_sends_no_empty_message_to_the_mode
 
     assert first.message is not None
     assert roles(kept(harness)) == ["user", "assistant", "user", "assistant"]
-    assert roles(model.do_stream_calls[0].prompt) == ["user", "user"]
+    assert roles(prompt_of(model)) == ["user", "user"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from agent.making import FAILED_TURN, TEXT_TURN, agent_of, assistant, ids, roles, saying, types, user
+from agent.making import FAILED_TURN, TEXT_TURN, agent_of, assistant, ids, prompt_of, roles, saying, types, user
 from chatagent import chat, stream_text
 from chatagent.errors import ActionError
 from chatagent_test import ChatAgentHarness, ChunkStream, MockLanguageModel, mock_chat_agent, script
@@ -49,7 +49,11 @@ def kept(harness: ChatAgentHarness) -> list[UIMessage]:
 
 def asking_for_action(model: MockLanguageModel) -> Any:
     """An `on_action` that asks the model: its event has neither a signal nor tools."""
-    return lambda event: stream_text(model=model, messages=event.messages, max_retries=0)
+
+    def act(event: Any) -> Any:
+        return stream_text(model=model, messages=event.messages, max_retries=0)
+
+    return act
 
 
 async def test_an_action_goes_through_schema_and_handler() -> None:
@@ -206,7 +210,7 @@ async def test_a_change_of_history_is_there_at_once_and_in_the_next_turn() -> No
         await harness.send_action("undo")
         await harness.send_message(user("u-2"))
 
-    assert roles(model.do_stream_calls[1].prompt) == ["user", "user"]
+    assert roles(prompt_of(model, 1)) == ["user", "user"]
     assert ids(kept(harness))[:2] == ["u-1", "u-2"]
 
 

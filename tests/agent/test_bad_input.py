@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agent.making import FAILED_TURN, agent_of, ids, saying, types, user
+from agent.making import FAILED_TURN, agent_of, ids, parts_of, prompt_of, saying, types, user
 from chatagent.errors import (
     ActionError,
     ClientDataError,
@@ -146,7 +146,7 @@ async def test_a_part_that_nobody_knows_is_kept_as_it_came() -> None:
     assert turn.error is None
     snapshot = harness.get_snapshot()
     assert snapshot is not None
-    assert snapshot.messages[0].to_wire()["parts"] == [part]
+    assert parts_of(snapshot.messages[0]) == [part]
 
 
 async def test_system_messages_may_be_allowed() -> None:
@@ -157,7 +157,7 @@ async def test_system_messages_may_be_allowed() -> None:
         turn = await harness.send_message({"id": "s-1", "role": "system", "parts": TEXT})
 
     assert turn.text == "ok"
-    assert [message.role for message in model.do_stream_calls[0].prompt] == ["system"]
+    assert [message.role for message in prompt_of(model)] == ["system"]
 
 
 # --- snapshot, client data, actions ---
@@ -165,7 +165,7 @@ async def test_system_messages_may_be_allowed() -> None:
 
 async def test_a_snapshot_of_a_newer_version_fails_the_boot_and_is_left_as_it_is() -> None:
     """G-58."""
-    stored = {"version": 2, "savedAt": 0, "messages": []}
+    stored: dict[str, Any] = {"version": 2, "savedAt": 0, "messages": []}
     harness = mock_chat_agent(agent_of(), continuation=True, snapshot=stored)
 
     with pytest.raises(SnapshotVersionError) as caught:

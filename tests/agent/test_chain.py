@@ -108,7 +108,8 @@ RESOLVED = assistant("a-1", tool_part("tc-1", "output-available", name="vault", 
 
 
 def shown(messages: list[Any]) -> list[Any]:
-    return [part.output.value for message in messages if isinstance(message, ToolMessage) for part in message.content]
+    contents: list[Any] = [part for message in messages if isinstance(message, ToolMessage) for part in message.content]
+    return [part.output.value for part in contents]
 
 
 @pytest.mark.anyio

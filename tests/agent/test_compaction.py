@@ -2,90 +2,35 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.making import agent_of, asking, assistant, roles, saying, tool_part, types, user
-from chatagent import ChatContextError, chat, is_step_count, stream_text, tool
-from chatagent.agent import CompactionState, CompactResult
-from chatagent.errors import AgentDefinitionError, HookResultError, InvalidArgumentError
-from chatagent.generate import FullToolCall, FullToolResult, StepResponse, StepResult
-from chatagent.model import AssistantMessage, LanguageModelUsage, TextPart, UserMessage, message_to_wire
-from chatagent_test import ChatAgentHarness, MockLanguageModel, mock_chat_agent, script
+from agent.compacting import (
+    CALL,
+    LONG,
+    SUMMARY,
+    called,
+    compacting,
+    compacting_agent,
+    kept,
+    look,
+    text_of,
+    wire,
+    with_options,
+)
+from agent.making import agent_of, asking, assistant, roles, saying, types, user
+from chatagent import chat, is_step_count, stream_text, tool
+from chatagent.agent import CompactResult
+from chatagent.errors import AgentDefinitionError, HookResultError
+from chatagent.generate import FullToolCall
+from chatagent.model import UserMessage, message_to_wire
+from chatagent_test import mock_chat_agent, script
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from chatagent import ChatAgent
-    from chatagent.agent import CompactionOptions, RunEvent
-    from chatagent.ui import UIMessage
+    from chatagent.agent import PendingMessagesOptions, RunEvent
 
 pytestmark = pytest.mark.anyio
-
-LONG = {"inputTokens": {"total": 200}, "outputTokens": {"total": 20}}
-CALL = script.tool_call("look", {}, tool_call_id="c-1").finish("tool-calls", usage=LONG)
-SUMMARY = AssistantMessage((TextPart("[Conversation summary]\n\nThey talked."),))
-"""What the model list is after a compaction."""
-
-
-@tool
-def look() -> str:
-    """Look."""
-    return "seen"
-
-
-def over(limit: int) -> Callable[[Any], bool]:
-    return lambda event: (event.total_tokens or 0) > limit
-
-
-def compacting(**options: Any) -> CompactionOptions[Any]:
-    """Options that compact over 100 tokens."""
-    return {"should_compact": over(100), "summarize": lambda event: "They talked.", **options}
-
-
-def with_options(model: MockLanguageModel, **more: Any) -> Callable[[RunEvent[Any]], Any]:
-    """A `run` that asks the model with the runtime's step hook."""
-
-    def run(event: RunEvent[Any]) -> Any:
-        arguments = {
-            **chat.to_stream_text_options(tools=event.tools),
-            "model": model,
-            "messages": event.messages,
-            "stop_when": is_step_count(6),
-            "abort_signal": event.signal,
-            "max_retries": 0,
-            **more,
-        }
-        return stream_text(**arguments)
-
-    return run
-
-
-def compacting_agent(model: MockLanguageModel, **options: Any) -> ChatAgent[Any]:
-    return agent_of(**{"run": with_options(model), "tools": [look], "compaction": compacting(), **options})
-
-
-def kept(harness: ChatAgentHarness) -> list[UIMessage]:
-    snapshot = harness.get_snapshot()
-    assert snapshot is not None
-    return list(snapshot.messages)
-
-
-def called(harness: ChatAgentHarness, name: str) -> list[Any]:
-    return [call.event for call in harness.hooks if call.name == name]
-
-
-def wire(messages: Iterable[Any]) -> list[dict[str, Any]]:
-    return [message_to_wire(message) for message in messages]
-
-
-def text_of(message: Any) -> str:
-    if isinstance(message.content, str):
-        return message.content
-    return "".join(part.text for part in message.content if isinstance(part, TextPart))
-
 
 # --- between two steps ---
 
@@ -158,7 +103,6 @@ async def test_later_steps_are_asked_with_the_summary_and_what_came_since() -> N
 async def test_what_was_put_in_between_since_then_stays_in_its_place() -> None:
     second = script.tool_call("look", {}, tool_call_id="c-2").finish("tool-calls", usage=LONG)
     model = saying(CALL.hold("held"), second, "done")
-    agent = compacting_agent(model, pending_messages={"should_inject": lambda event: True})
     calls = 0
 
     @tool(name="look")
@@ -169,7 +113,8 @@ async def test_what_was_put_in_between_since_then_stays_in_its_place() -> None:
         chat.inject([{"role": "user", "content": f"remark {calls}"}])
         return "seen"
 
-    agent = compacting_agent(model, pending_messages={"should_inject": lambda event: True}, tools=[injecting])
+    pending: PendingMessagesOptions[Any] = {"should_inject": lambda event: True}
+    agent = agent_of(run=with_options(model), tools=[injecting], compaction=compacting(), pending_messages=pending)
 
     async with mock_chat_agent(agent) as harness:
         first = harness.begin_message("hello")
@@ -191,7 +136,7 @@ async def test_what_was_put_in_between_since_then_stays_in_its_place() -> None:
 async def test_events_tell_what_was_found() -> None:
     model = saying("before", CALL, "done")
     data: list[Any] = []
-    agent = compacting_agent(model, on_compacted=data.append, client_data_schema=dict)
+    agent = compacting_agent(model, on_compacted=data.append)
 
     async with mock_chat_agent(agent, client_data={"plan": "free"}) as harness:
         await harness.send_message("hello")
@@ -323,7 +268,13 @@ async def test_a_continued_answer_that_was_compacted_stands_behind_its_summary()
     async with mock_chat_agent(compacting_agent(model, tools={"ask": ask, "look": look})) as harness:
         asked = (await harness.send_message("hello")).message
         assert asked is not None
-        answered = {"type": "tool-ask", "toolCallId": "q-1", "state": "output-available", "input": {}, "output": "yes"}
+        answered: dict[str, Any] = {
+            "type": "tool-ask",
+            "toolCallId": "q-1",
+            "state": "output-available",
+            "input": {},
+            "output": "yes",
+        }
         await harness.send_message(assistant(asked.id, answered))
         await harness.send_message("and?")
 
@@ -437,18 +388,23 @@ async def test_callbacks_may_keep_what_they_like(place: str) -> None:
     )
 
 
+def three(event: Any) -> int:
+    return 3
+
+
+def nothing(event: Any) -> None:
+    return None
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"summarize": lambda event: 3}, "`summarize` must return a text, it returned 3"),
+        ({"summarize": three}, "`summarize` must return a text, it returned 3"),
         (
-            {"compact_model_messages": lambda event: None},
+            {"compact_model_messages": nothing},
             "`compact_model_messages` must return a list of model messages, it returned None",
         ),
-        (
-            {"compact_ui_messages": lambda event: None},
-            "`compact_ui_messages` must return a list of UI messages, it returned None",
-        ),
+        ({"compact_ui_messages": nothing}, "`compact_ui_messages` must return a list of UI messages, it returned None"),
     ],
 )
 async def test_what_callbacks_return_is_checked(options: Any, expected: str) -> None:
@@ -474,7 +430,7 @@ async def test_callbacks_may_be_async() -> None:
         await chat.sleep(1)
         return "They talked."
 
-    agent = compacting_agent(model, compaction={"should_compact": yes, "summarize": summarize})
+    agent = compacting_agent(model, compaction=compacting(should_compact=yes, summarize=summarize))
 
     async with mock_chat_agent(agent) as harness:
         turn = await harness.send_message("hello")
@@ -502,18 +458,12 @@ async def test_the_hook_of_a_builder_comes_first() -> None:
     """N-5."""
     log: list[str] = []
     model = saying(script.text("long").finish("stop", usage=LONG))
-    builder = chat.with_client_data(schema=dict).on_compacted(lambda event: log.append("builder"))
-    agent = builder.agent(id="tester", run=asking(model), compaction=compacting())
-
-    @agent.on_turn_start
-    def begin(event: Any) -> None:
-        log.append("turn")
-
-    with_own = builder.agent(
+    builder = chat.with_ui_message().on_compacted(lambda event: log.append("builder"))
+    agent = builder.agent(
         id="tester", run=asking(model), compaction=compacting(), on_compacted=lambda event: log.append("agent")
     )
 
-    async with mock_chat_agent(with_own, client_data={}) as harness:
+    async with mock_chat_agent(agent) as harness:
         await harness.send_message("hello")
 
     assert log == ["builder", "agent"]
@@ -532,136 +482,3 @@ async def test_on_compacted_is_a_decorator_too() -> None:
         await harness.send_message("hello")
 
     assert summaries == ["They talked."]
-
-
-# --- by hand ---
-
-
-CALLED = FullToolCall(tool_call_id="c-1", tool_name="look", input={})
-ANSWERED = FullToolResult(tool_call_id="c-1", tool_name="look", input={}, output="seen")
-
-
-def _never(event: Any) -> str:
-    raise AssertionError("nothing is to be summarised")
-
-
-def _step(*content: Any, finish_reason: Any = "tool-calls") -> StepResult:
-    return StepResult(
-        step_number=0,
-        content=content,
-        finish_reason=finish_reason,
-        usage=LanguageModelUsage(input_tokens=200, output_tokens=20, total_tokens=220),
-        response=StepResponse(id="r-1", timestamp=datetime.fromtimestamp(0, UTC), model_id="m"),
-    )
-
-
-async def _in_turn(work: Callable[[], Any]) -> Any:
-    """What awaitable `work` gives inside a turn."""
-    results: list[Any] = []
-
-    async def run(event: Any) -> None:
-        results.append(await work())
-
-    async with mock_chat_agent(agent_of(run=run)) as harness:
-        turn = await harness.send_message("hello")
-        if turn.error is not None:
-            raise turn.error
-    return results[0]
-
-
-async def test_compact_works_by_a_threshold_without_the_option() -> None:
-    model = saying(CALL, "done", "later")
-    states: list[Any] = []
-
-    def run(event: RunEvent[Any]) -> Any:
-        async def prepare_step(step: Any) -> Any:
-            result = await chat.compact(step.messages, step.steps, summarize=lambda e: "They talked.", threshold=219)
-            states.append((result.type, chat.get_compaction_state()))
-            return result.changes
-
-        return with_options(model, prepare_step=prepare_step)(event)
-
-    async with mock_chat_agent(agent_of(run=run, tools=[look])) as harness:
-        await harness.send_message("hello")
-        await harness.send_message("and?")
-
-    state = CompactionState("They talked.", base_response_message_count=2)
-    assert states == [("skipped", None), ("compacted", state), ("skipped", None)]
-    assert roles(model.do_stream_calls[2].prompt) == ["assistant", "assistant", "tool", "assistant", "user"]
-
-
-async def test_compaction_step_is_a_step_hook() -> None:
-    model = saying(CALL, "done")
-    step = chat.compaction_step(summarize=lambda event: "They talked.", should_compact=lambda event: True)
-
-    async with mock_chat_agent(agent_of(run=with_options(model, prepare_step=step), tools=[look])) as harness:
-        await harness.send_message("hello")
-
-    assert [text_of(message) for message in model.do_stream_calls[1].prompt] == ["They talked."]
-
-
-async def test_a_threshold_is_what_may_be_reached() -> None:
-    model = saying(CALL, "done")
-    step = chat.compaction_step(summarize=_never, threshold=220)
-
-    async with mock_chat_agent(agent_of(run=with_options(model, prepare_step=step), tools=[look])) as harness:
-        turn = await harness.send_message("hello")
-
-    assert turn.text == "done"
-
-
-def test_something_must_say_when_to_compact() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"^`?threshold`?.*`should_compact` must say when to compact"):
-        chat.compaction_step(summarize=str)
-
-
-async def test_by_hand_a_turn_must_be_on() -> None:
-    with pytest.raises(ChatContextError, match=r"^chat\.compact was called outside a run"):
-        await chat.compact([], [], summarize=str, threshold=1)
-    with pytest.raises(ChatContextError, match=r"^chat\.get_compaction_state was called outside a run"):
-        chat.get_compaction_state()
-
-
-async def test_outside_a_turn_there_is_no_compaction_state() -> None:
-    states: list[Any] = []
-
-    async with mock_chat_agent(agent_of(on_boot=lambda event: states.append(chat.get_compaction_state()))) as harness:
-        await harness.send_message("hello")
-
-    assert states == [None]
-
-
-# --- is it safe? ---
-
-
-@pytest.mark.parametrize("state", ["input-streaming", "input-available", "approval-requested", "approval-responded"])
-def test_a_history_with_an_open_call_is_not_safe_to_cut(state: str) -> None:
-    approval = {"approval": {"id": "a"}} if state.startswith("approval") else {}
-
-    assert not chat.is_compaction_safe([user("u-1"), assistant("a-1", tool_part("c-1", state, **approval))])
-
-
-def test_a_history_with_answered_calls_is_safe_to_cut() -> None:
-    history = [
-        user("u-1"),
-        assistant(
-            "a-1",
-            "text",
-            tool_part("c-1", "output-available", input={}, output=1),
-            tool_part("c-2", "output-error", input={}, errorText="no"),
-            tool_part("c-3", "approval-responded", input={}, approval={"id": "a", "approved": False}),
-        ),
-    ]
-
-    assert chat.is_compaction_safe(history)
-    assert chat.is_compaction_safe([])
-
-
-@pytest.mark.parametrize(
-    ("state", "safe"), [("call", False), ("partial-call", False), ("result", True), ("error", True)]
-)
-@pytest.mark.parametrize("is_nested", [True, False])
-def test_tool_parts_of_older_clients_are_known(state: str, safe: bool, is_nested: bool) -> None:  # noqa: FBT001
-    part = {"type": "tool-invocation", **({"toolInvocation": {"state": state}} if is_nested else {"state": state})}
-
-    assert chat.is_compaction_safe([{"id": "a", "role": "assistant", "parts": [part]}]) is safe

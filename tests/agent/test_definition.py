@@ -115,8 +115,10 @@ async def test_an_agent_without_run_cannot_be_booted() -> None:
 
 @pytest.mark.parametrize("name", [*HOOK_NAMES, "run"])
 def test_what_is_no_function_is_no_hook(name: str) -> None:
+    given: dict[str, Any] = {name: "not a function"}
+
     with pytest.raises(AgentDefinitionError) as caught:
-        agent_of(**{name: "not a function"})
+        agent_of(**given)
 
     assert str(caught.value) == f"agent 'tester': `{name}` must be a function of one event, not 'not a function'"
 

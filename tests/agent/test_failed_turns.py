@@ -6,7 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.making import FAILED_TURN, TEXT_TURN, agent_of, asking, assistant, ids, roles, saying, texts, types, user
+from agent.making import (
+    FAILED_TURN,
+    TEXT_TURN,
+    agent_of,
+    asking,
+    assistant,
+    ids,
+    prompt_of,
+    roles,
+    saying,
+    texts,
+    types,
+    user,
+)
 from chatagent import AbortError, OutOfMemoryError, chat
 from chatagent.errors import AgentRunEndedError, ClientDataError
 from chatagent.ui import UIMessage, to_wire
@@ -107,7 +120,7 @@ async def test_a_failure_before_the_answer(place: str) -> None:
     assert event.last_event_id == str(harness.out_records[1].seq)
     assert snapshot == [user("u-err")]
     assert (turn.index, turn.text) == (1, "next")
-    assert roles(model.do_stream_calls[0].prompt) == ["user", "user"]
+    assert roles(prompt_of(model)) == ["user", "user"]
     if place == "client_data_schema":
         assert isinstance(failed.error, ClientDataError)
         assert failed.error.__cause__ is BOOM
@@ -183,7 +196,7 @@ async def test_the_next_turn_sees_what_was_said() -> None:
 
     (call,) = model.do_stream_calls
     assert roles(call.prompt) == ["user", "assistant", "user"]
-    assert call.prompt[1].content[0].text == "partial answer"
+    assert prompt_of(model)[1].content[0].text == "partial answer"
 
 
 async def test_a_fragment_does_not_overwrite_a_finished_message() -> None:
@@ -208,7 +221,7 @@ async def test_a_fragment_does_not_overwrite_a_finished_message() -> None:
 
 async def test_open_tool_calls_are_cleaned_away() -> None:
     """SSE-005, F-45."""
-    calling = [
+    calling: list[dict[str, Any]] = [
         *PARTIAL[:2],
         {**PARTIAL[2], "delta": "thinking"},
         {"type": "tool-input-available", "toolCallId": "tc1", "toolName": "search", "input": {}},
@@ -403,13 +416,7 @@ async def test_a_suspend_hook_that_fails_between_turns_is_logged_and_changes_not
     assert f"`{hook}` of agent 'tester' failed; the run goes on" in caplog.messages
 
 
-BOOT_PLACES = {
-    "on_boot": {},
-    "on_preload": {},
-    "client_data_schema": {},
-    "on_chat_suspend": {},
-    "on_chat_resume": {},
-}
+BOOT_PLACES = ("on_boot", "on_preload", "client_data_schema", "on_chat_suspend", "on_chat_resume")
 
 
 @pytest.mark.parametrize("place", BOOT_PLACES)

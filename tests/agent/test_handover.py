@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.making import agent_of, ids, roles, saying, texts, types, user
+from agent.making import agent_of, ids, prompt_of, roles, saying, texts, types, user
 from agent.sessions import live_session
 from chatagent import tool
 from chatagent.errors import AgentRunEndedError, HarnessModeError
@@ -35,6 +35,10 @@ CALLING = [
 
 def nothing(event: Any) -> None:
     return None
+
+
+def incoming(event: Any) -> Any:
+    return event.incoming_messages
 
 
 def events(harness: ChatAgentHarness, name: str) -> list[Any]:
@@ -140,7 +144,7 @@ async def test_reasoning_is_kept() -> None:
 
 async def test_with_hydration_the_history_of_the_head_start_comes_in() -> None:
     """HND-005, C-96."""
-    agent = hooked(hydrate_messages=lambda event: event.incoming_messages)
+    agent = hooked(hydrate_messages=incoming)
 
     async with waiting(agent, head_start_messages=[user("u-1")]) as harness:
         await harness.send_handover(partial_assistant_message=GREETING, is_final=True, message_id="asst-hydrate-1")
@@ -158,7 +162,7 @@ async def test_with_hydration_a_call_is_run_too() -> None:
     """HND-006, F-83."""
     CITIES.clear()
     model = saying("It is 22°C in tokyo.")
-    agent = hooked(model, tools=[weather], hydrate_messages=lambda event: event.incoming_messages)
+    agent = hooked(model, tools=[weather], hydrate_messages=incoming)
 
     async with waiting(agent, head_start_messages=[user("u-1")]) as harness:
         turn = await harness.send_handover(partial_assistant_message=CALLING, message_id="asst-hydrate-2")
@@ -255,7 +259,7 @@ async def test_the_conversation_goes_on_behind_a_handover() -> None:
         turn = await harness.send_message("thanks")
 
     assert turn.index == 1
-    assert roles(model.do_stream_calls[0].prompt) == ["assistant", "user"]
+    assert roles(prompt_of(model)) == ["assistant", "user"]
 
 
 async def test_a_message_that_comes_while_the_run_waits_for_the_signal_is_answered_behind_it() -> None:

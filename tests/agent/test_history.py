@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.making import agent_of, asking, assistant, ids, roles, saying, texts, user
+from agent.making import agent_of, asking, assistant, ids, prompt_of, roles, saying, texts, user
 from chatagent import ChatContextError, chat, tool
 from chatagent.errors import InvalidMessageError
 from chatagent_test import ChatAgentHarness, mock_chat_agent, script
@@ -174,7 +174,7 @@ async def test_a_change_in_on_turn_start_is_what_the_model_sees() -> None:
     async with mock_chat_agent(agent_of(model, on_turn_start=setting)) as harness:
         turn = await harness.send_message("hello")
 
-    assert [part.text for part in model.do_stream_calls[0].prompt[0].content] == ["set"]
+    assert [part.text for part in prompt_of(model)[0].content] == ["set"]
     assert turn.message is not None
     assert ids(kept(harness)) == ["s-1", turn.message.id]
 
@@ -188,7 +188,7 @@ async def test_a_change_in_on_chat_start_counts_in_the_same_turn() -> None:
         await harness.send_message("hello")
 
     assert ids(events(harness, "on_turn_start")[0].ui_messages) == ["s-1"]
-    assert len(model.do_stream_calls[0].prompt) == 1
+    assert len(prompt_of(model)) == 1
 
 
 async def test_a_change_in_on_chat_start_counts_also_without_on_turn_start() -> None:
@@ -197,7 +197,7 @@ async def test_a_change_in_on_chat_start_counts_also_without_on_turn_start() -> 
     async with mock_chat_agent(agent_of(model, on_chat_start=setting)) as harness:
         await harness.send_message("hello")
 
-    assert [part.text for part in model.do_stream_calls[0].prompt[0].content] == ["set"]
+    assert [part.text for part in prompt_of(model)[0].content] == ["set"]
 
 
 @pytest.mark.parametrize("hook", ["on_boot", "on_preload"])
@@ -220,7 +220,7 @@ async def test_a_change_in_run_becomes_the_base_and_the_answer_stands_on_top() -
     async with mock_chat_agent(agent_of(run=run)) as harness:
         turn = await harness.send_message("hello")
 
-    assert len(model.do_stream_calls[0].prompt) == 1
+    assert len(prompt_of(model)) == 1
     assert turn.message is not None
     assert ids(kept(harness)) == ["s-1", turn.message.id]
 
@@ -265,7 +265,7 @@ async def test_a_change_in_on_turn_complete_is_in_the_snapshot_and_the_next_turn
 
     assert first == ["s-1"]
     assert ids(kept(harness))[:2] == ["s-1", "u-2"]
-    assert len(model.do_stream_calls[1].prompt) == 2
+    assert len(prompt_of(model, 1)) == 2
 
 
 async def test_a_change_in_on_turn_complete_of_a_failed_turn_counts() -> None:
@@ -315,7 +315,7 @@ async def test_a_message_in_the_history_that_no_model_can_be_shown_is_left_out_f
         turn = await harness.send_message("hello")
 
     assert turn.error is None
-    assert [part.text for part in model.do_stream_calls[0].prompt[0].content] == ["set"]
+    assert [part.text for part in prompt_of(model)[0].content] == ["set"]
     assert kept(harness)[0].to_wire() == broken
 
 

@@ -61,6 +61,10 @@ def nothing(event: Any) -> None:
     return None
 
 
+def no_tools(event: Any) -> dict[str, Any]:
+    return {}
+
+
 COMMON: dict[str, Any] = {"chat_id": "c-1", "client_data": Data(user="ada")}
 OF_RUN: dict[str, Any] = {**COMMON, "run_id": "run_test", "chat_access_token": ""}
 HARNESS: dict[str, Any] = {"chat_id": "c-1", "client_data": {"user": "ada"}}
@@ -132,7 +136,7 @@ async def test_the_events_of_a_first_turn() -> None:
         client_data_schema=Data,
         on_validate_messages=lambda event: event.messages,
         prepare_messages=lambda event: event.messages,
-        tools=lambda event: {},
+        tools=no_tools,
         **dict.fromkeys(hooks, nothing),
     )
 
@@ -217,6 +221,7 @@ async def test_the_completion_events_of_a_turn() -> None:
         "finish_reason": "stop",
     }
     assert roles(complete.messages) == ["user", "assistant"]
+    assert complete.usage is not None
     assert (complete.usage.total_tokens, complete.total_usage.total_tokens) == (20, 20)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from agent.making import ASK_USER, agent_of, assistant, saying, tool_part, types, user
 from chatagent import chat
+from chatagent.agent import HOOK_NAMES
 from chatagent_test import mock_chat_agent, script
 
 if TYPE_CHECKING:
@@ -29,28 +30,24 @@ FIRST_TURN = ["on_validate_messages", "on_chat_start", *TURN[1:]]
 HYDRATED_TURN = ["on_validate_messages", "hydrate_messages", *TURN[1:]]
 
 
+def nothing(event: Any) -> None:
+    return None
+
+
+def messages_of(event: Any) -> Any:
+    return event.messages
+
+
+def no_tools(event: Any) -> dict[str, Any]:
+    return {}
+
+
 def hooked(model: MockLanguageModel | None = None, **options: Any) -> ChatAgent[Any]:
     """An agent with every hook but `hydrate_messages`."""
-    hooks: dict[str, Any] = {
-        "on_validate_messages": lambda event: event.messages,
-        "prepare_messages": lambda event: event.messages,
-        "on_action": lambda event: None,
-        **dict.fromkeys(
-            (
-                "on_boot",
-                "on_recovery_boot",
-                "on_preload",
-                "on_chat_start",
-                "on_turn_start",
-                "on_before_turn_complete",
-                "on_turn_complete",
-                "on_chat_suspend",
-                "on_chat_resume",
-            ),
-            lambda event: None,
-        ),
-    }
-    return agent_of(model, **{**hooks, **options})
+    hooks: dict[str, Any] = dict.fromkeys(HOOK_NAMES, nothing)
+    del hooks["hydrate_messages"]
+    hooks |= {"on_validate_messages": messages_of, "prepare_messages": messages_of, **options}
+    return agent_of(model, **hooks)
 
 
 def hydrating(event: Any) -> list[Any]:
@@ -84,7 +81,10 @@ async def test_hooks_around_an_answer_without_any_other_hook() -> None:
     called: list[str] = []
 
     def note(name: str) -> Any:
-        return lambda event: called.append(name)
+        def hook(event: Any) -> None:
+            called.append(name)
+
+        return hook
 
     noted = ("on_chat_start", "on_turn_start", "on_before_turn_complete", "on_turn_complete")
     agent = agent_of(run=note("run"), **{name: note(name) for name in noted})
@@ -174,7 +174,7 @@ async def test_regenerate_validates_nothing() -> None:
 
 
 async def test_an_action_resolves_tools_hydrates_and_calls_its_handler_alone() -> None:
-    async with mock_chat_agent(hooked(hydrate_messages=hydrating, tools=lambda event: {})) as harness:
+    async with mock_chat_agent(hooked(hydrate_messages=hydrating, tools=no_tools)) as harness:
         await harness.send_message("hello")
         turn = await harness.send_action({"type": "undo"})
 
@@ -184,7 +184,10 @@ async def test_an_action_resolves_tools_hydrates_and_calls_its_handler_alone() -
 
 
 async def test_an_upgrade_that_is_asked_for_in_on_turn_start_stops_behind_it() -> None:
-    agent = hooked(on_turn_start=lambda event: chat.request_upgrade())
+    def upgrade(event: Any) -> None:
+        chat.request_upgrade()
+
+    agent = hooked(on_turn_start=upgrade)
 
     async with mock_chat_agent(agent) as harness:
         turn = await harness.send_message("hello")
@@ -236,7 +239,7 @@ async def test_a_message_within_the_idle_time_neither_suspends_nor_resumes() -> 
 
 
 async def test_the_function_of_the_tools_is_asked_before_the_messages_are_looked_at() -> None:
-    async with mock_chat_agent(hooked(tools=lambda event: {}), preload=False) as harness:
+    async with mock_chat_agent(hooked(tools=no_tools), preload=False) as harness:
         turn = await harness.send_message("hello")
 
     assert [call.name for call in turn.hooks] == ["tools", *FIRST_TURN]

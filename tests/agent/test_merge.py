@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.making import assistant, ids, texts, tool_part, user
+from agent.making import assistant, ids, parts_of, texts, tool_part, user
 from chatagent import chat
 from chatagent.agent import merge_by_id_replace_wins, slim_submit_message_for_wire, upsert_incoming_message
 from chatagent.agent.merge import ToolCallMap, merge_incoming_into_stored
@@ -22,7 +22,7 @@ INPUT = {"query": "weather"}
 def merged_part(stored: dict[str, Any], incoming: dict[str, Any]) -> dict[str, Any]:
     """The stored tool part after the incoming one was laid over it, in wire form."""
     result = merge_incoming_into_stored(assistant("a-1", stored), assistant("a-1", incoming))
-    return to_wire(result)["parts"][0]
+    return parts_of(result)[0]
 
 
 # --- merge_by_id_replace_wins ---
@@ -326,6 +326,7 @@ def test_of_an_answer_only_the_result_is_sent() -> None:
 
     slim = slim_submit_message_for_wire(whole)
 
+    assert slim is not None
     wire = to_wire(slim)
     assert wire == {
         "id": "a-1",
@@ -350,7 +351,7 @@ def test_each_final_state_brings_its_own_fields(state: str, fields: dict[str, An
     """WIR-020, WIR-021."""
     slim = slim_submit_message_for_wire(assistant("a-1", tool_part("tc-1", state, input=INPUT, **fields)))
 
-    assert to_wire(slim)["parts"] == [tool_part("tc-1", state, **fields)]
+    assert parts_of(slim) == [tool_part("tc-1", state, **fields)]
 
 
 def test_a_dynamic_tool_keeps_its_name() -> None:
@@ -359,7 +360,7 @@ def test_a_dynamic_tool_keeps_its_name() -> None:
 
     slim = slim_submit_message_for_wire(assistant("a-1", {**part, "input": INPUT}))
 
-    assert to_wire(slim)["parts"] == [part]
+    assert parts_of(slim) == [part]
 
 
 def test_calls_that_still_wait_are_left_out() -> None:
@@ -369,4 +370,4 @@ def test_calls_that_still_wait_are_left_out() -> None:
 
     slim = slim_submit_message_for_wire(assistant("a-1", "text", waiting, resolved))
 
-    assert to_wire(slim)["parts"] == [resolved]
+    assert parts_of(slim) == [resolved]

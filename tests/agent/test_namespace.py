@@ -8,7 +8,20 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agent.making import FAILED_TURN, TEXT_TURN, agent_of, asking, assistant, roles, saying, tool_part, types, user
+from agent.making import (
+    FAILED_TURN,
+    TEXT_TURN,
+    agent_of,
+    asking,
+    assistant,
+    parts_of,
+    prompt_of,
+    roles,
+    saying,
+    tool_part,
+    types,
+    user,
+)
 from chatagent import ChatContextError, chat, locals, stream_text, tool
 from chatagent.errors import ChunkError, LocalNotFoundError
 from chatagent.ui import TextDelta, to_wire
@@ -46,13 +59,14 @@ def part_types(message: Any) -> list[str]:
 @pytest.mark.parametrize("hook", ["on_chat_start", "on_turn_start", "on_before_turn_complete"])
 async def test_data_that_a_hook_of_the_turn_writes_joins_the_answer(hook: str) -> None:
     """N-22, N-26, T-49."""
-    agent = agent_of(on_turn_complete=nothing, **{hook: lambda event: event.writer.write(CHART)})
+    hooks: dict[str, Any] = {"on_turn_complete": nothing, hook: lambda event: event.writer.write(CHART)}  # type: ignore[reportUnknownLambdaType]
+    agent = agent_of(**hooks)
 
     async with mock_chat_agent(agent) as harness:
         turn = await harness.send_message("hello")
 
     assert part_types(turn.message)[-1] == "data-chart"
-    assert to_wire(turn.message)["parts"][-1] == CHART
+    assert parts_of(turn.message)[-1] == CHART
     assert "data-chart" in types(turn)
     (event,) = events(harness, "on_turn_complete")
     assert event.response_message == turn.message
@@ -80,7 +94,7 @@ async def test_data_written_on_the_way_stands_in_the_order_of_the_calls() -> Non
     written = [chunk["data"] for chunk in turn.raw_chunks if chunk["type"] == "data-chart"]
     assert written == ["start", "run", "before"]
     assert types(turn) == ["data-chart", "data-chart", *TEXT_TURN[:-1], "data-chart", "trigger:turn-complete"]
-    stored = [part["data"] for part in to_wire(turn.message)["parts"] if part["type"] == "data-chart"]
+    stored = [part["data"] for part in parts_of(turn.message) if part["type"] == "data-chart"]
     assert stored == ["start", "run", "before"]
 
 
@@ -441,7 +455,7 @@ async def test_what_is_injected_before_the_model_is_asked_counts_in_the_same_tur
     async with mock_chat_agent(agent_of(model, on_turn_start=lambda event: chat.inject([BACKGROUND]))) as harness:
         await harness.send_message("a")
 
-    assert roles(model.do_stream_calls[0].prompt) == ["user", "system"]
+    assert roles(prompt_of(model)) == ["user", "system"]
 
 
 async def test_injected_messages_wait_while_an_approval_stands_at_the_end() -> None:

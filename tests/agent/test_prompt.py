@@ -44,7 +44,10 @@ async def test_a_prompt_is_kept_as_it_is() -> None:
 
 
 async def test_reading_a_prompt_that_was_not_set_says_where_to_set_it() -> None:
-    async with mock_chat_agent(agent_of(run=lambda event: chat.prompt())) as harness:
+    def run(event: Any) -> None:
+        chat.prompt()
+
+    async with mock_chat_agent(agent_of(run=run)) as harness:
         turn = await harness.send_message("hello")
 
     assert isinstance(turn.error, ChatContextError)

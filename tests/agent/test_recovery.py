@@ -96,7 +96,7 @@ async def test_unanswered_messages_alone_are_no_crash() -> None:
 
 async def test_a_call_without_a_text_is_told_although_clean_up_leaves_nothing() -> None:
     """G-34: the reference never hears of it."""
-    cut = [
+    cut: list[dict[str, Any]] = [
         {"type": "start", "messageId": "a-1"},
         {"type": "tool-input-available", "toolCallId": "tc-1", "toolName": "search", "input": {}},
     ]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.making import assistant, ids, roles, tool_part
+from agent.making import assistant, ids, parts_of, roles, tool_part
 from chatagent.agent.replay import committed_cursor, in_flight_messages, read_all, replay_answers
 from chatagent.session import InMemorySessionStore, NewRecord, Record, RunRequest, SessionSpec, control_record
 from chatagent.ui import to_wire
@@ -89,7 +89,7 @@ def test_what_is_no_chunk_is_skipped(junk: object) -> None:
 
 def test_a_tool_call_that_was_cut_off_is_not_in_the_cleaned_answer() -> None:
     """ROT-008."""
-    cut = [
+    cut: list[dict[str, Any]] = [
         *text("a-2", "so", end=False),
         {"type": "tool-input-start", "toolCallId": "tc-cut", "toolName": "search"},
     ]
@@ -98,14 +98,14 @@ def test_a_tool_call_that_was_cut_off_is_not_in_the_cleaned_answer() -> None:
 
     assert ids(replayed.settled) == ["a-1"]
     assert replayed.partial is not None
-    assert to_wire(replayed.partial)["parts"] == [{"type": "text", "text": "so", "state": "done"}]
+    assert parts_of(replayed.partial) == [{"type": "text", "text": "so", "state": "done"}]
     assert replayed.partial_raw is not None
     assert [part.type for part in replayed.partial_raw.parts] == ["text", "tool-search"]
 
 
 def test_an_answer_that_clean_up_empties_is_kept_raw() -> None:
     """ROT-009, G-34: the reference loses both, so a recovery hook never hears of the call."""
-    cut = [
+    cut: list[dict[str, Any]] = [
         {"type": "start", "messageId": "a-2"},
         {"type": "tool-input-available", "toolCallId": "tc-1", "toolName": "search", "input": {}},
     ]
@@ -303,7 +303,7 @@ def test_without_a_cursor_there_is_none() -> None:
 
 
 def test_a_finished_tool_call_stays_in_an_answer_that_was_cut_off() -> None:
-    cut = [
+    cut: list[dict[str, Any]] = [
         {"type": "start", "messageId": "a-1"},
         {"type": "tool-input-available", "toolCallId": "tc-1", "toolName": "search", "input": {}},
         {"type": "tool-output-available", "toolCallId": "tc-1", "output": 7},

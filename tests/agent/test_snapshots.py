@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.making import agent_of, assistant, ids, roles, saying, texts, user
+from agent.making import agent_of, assistant, ids, prompt_of, roles, saying, texts, user
 from agent.sessions import live_session
 from chatagent import chat
 from chatagent.errors import LeaseLostError, SnapshotCorruptError, SnapshotStoreError, SnapshotVersionError
@@ -194,7 +194,7 @@ async def test_a_continuation_goes_on_with_the_stored_history() -> None:
     async with mock_chat_agent(agent_of(model), continuation=True, snapshot=stored) as harness:
         await harness.send_message("three")
 
-    assert roles(model.do_stream_calls[0].prompt) == ["user", "assistant", "user"]
+    assert roles(prompt_of(model)) == ["user", "assistant", "user"]
     assert texts(snapshot_of(harness).messages) == ["one", "two", "three", "third"]
     assert harness.boot.snapshot_found
     assert ids(harness.boot.settled_messages) == ["u-1", "a-1"]

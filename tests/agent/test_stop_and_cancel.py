@@ -14,6 +14,8 @@ from agent.making import (
     asking,
     assistant,
     ids,
+    parts_of,
+    prompt_of,
     roles,
     saying,
     texts,
@@ -22,7 +24,6 @@ from agent.making import (
 )
 from chatagent import AbortError, chat, stream_text, tool
 from chatagent.errors import HarnessClosedError
-from chatagent.ui import to_wire
 from chatagent_test import ChatAgentHarness, ChunkStream, mock_chat_agent, script
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ async def test_a_stop_in_mid_stream_keeps_what_was_said_and_the_run_goes_on() ->
     assert turn.text == "one "
     assert turn.raw_chunks[-2:] == [{"type": "abort", "reason": "stopped"}, {"type": "trigger:turn-complete"}]
     assert turn.message is not None
-    assert to_wire(turn.message)["parts"] == [{"type": "step-start"}, {"type": "text", "text": "one ", "state": "done"}]
+    assert parts_of(turn.message) == [{"type": "step-start"}, {"type": "text", "text": "one ", "state": "done"}]
     assert [call.name for call in turn.hooks] == ["run", "on_before_turn_complete", "on_turn_complete"]
     assert (event.stopped, event.finish_reason, event.usage, event.error) == (True, None, None, None)
     assert texts(kept(harness)) == ["hello", "one ", "hello", "next"]
@@ -133,7 +134,7 @@ async def test_a_stop_before_the_first_chunk_commits_an_empty_answer() -> None:
     assert types(turn) == ["start", "abort", "trigger:turn-complete"]
     assert turn.message is not None
     assert turn.message.parts == ()
-    assert roles(model.do_stream_calls[1].prompt) == ["user", "user"]
+    assert roles(prompt_of(model, 1)) == ["user", "user"]
 
 
 async def test_a_stop_during_a_hook_lets_the_hook_finish_and_run_sees_it() -> None:

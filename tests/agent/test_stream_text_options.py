@@ -55,7 +55,7 @@ async def options_of(prepare: Callable[[], Any] = lambda: None, **arguments: Any
 
 def with_options(model: MockLanguageModel, **more: Any) -> Callable[[RunEvent[Any]], Any]:
     def run(event: RunEvent[Any]) -> Any:
-        arguments = {
+        arguments: dict[str, Any] = {
             **chat.to_stream_text_options(tools=event.tools),
             "model": model,
             "messages": event.messages,
@@ -295,7 +295,10 @@ async def test_options_made_outside_a_turn_serve_every_turn() -> None:
         chat.inject([{"role": "user", "content": f"remark {len(event.messages)}"}])
         return stream_text(**options, model=model, messages=event.messages)
 
-    agent = agent_of(run=run, on_boot=lambda event: options.update(chat.to_stream_text_options()))
+    def boot(event: Any) -> None:
+        options.update(chat.to_stream_text_options())
+
+    agent = agent_of(run=run, on_boot=boot)
 
     async with mock_chat_agent(agent) as harness:
         await harness.send_message("hello")

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent.making import ASK_USER, agent_of, assistant, ids, roles, saying, tool_part, user
+from agent.making import ASK_USER, agent_of, assistant, ids, parts_of, prompt_of, roles, saying, tool_part, user
 from chatagent import chat, tool
-from chatagent.model import ToolMessage
 from chatagent.ui import UIMessage, to_wire
 from chatagent_test import ChatAgentHarness, MockLanguageModel, mock_chat_agent, script
 
@@ -37,7 +36,7 @@ def kept(harness: ChatAgentHarness) -> list[UIMessage]:
 
 def tool_parts(message: UIMessage | None) -> list[dict[str, Any]]:
     assert message is not None
-    return [part for part in to_wire(message)["parts"] if "toolCallId" in part]
+    return [part for part in parts_of(message) if "toolCallId" in part]
 
 
 async def test_an_answer_under_a_made_up_id_goes_to_the_message_that_asked() -> None:
@@ -64,9 +63,9 @@ async def test_an_answer_under_the_message_s_own_id_keeps_the_input() -> None:
 
     (part,) = tool_parts(kept(harness)[1])
     assert (part["state"], part["output"], part["input"]) == ("output-available", BLUE, INPUT)
-    call = model.do_stream_calls[1].prompt[1].content[0]
+    call = prompt_of(model, 1)[1].content[0]
     assert (call.tool_name, call.input) == ("ask_user", INPUT)
-    assert roles(model.do_stream_calls[1].prompt) == ["user", "assistant", "tool"]
+    assert roles(prompt_of(model, 1)) == ["user", "assistant", "tool"]
 
 
 async def test_an_answer_to_a_call_that_nobody_knows_is_a_message_of_its_own() -> None:
@@ -269,9 +268,10 @@ RESOLVED = assistant("a-1", tool_part("tc-1", "output-available", name="vault", 
 
 def tool_outputs(model: MockLanguageModel) -> list[list[Any]]:
     """For each call of the model what it saw of tool results."""
+    prompts: list[list[Any]] = [list(call.prompt) for call in model.do_stream_calls]
     return [
-        [part.output.value for message in call.prompt if isinstance(message, ToolMessage) for part in message.content]
-        for call in model.do_stream_calls
+        [part.output.value for message in prompt if message.role == "tool" for part in message.content]
+        for prompt in prompts
     ]
 
 

@@ -89,7 +89,7 @@ def test_there_are_six_triggers() -> None:
 
 def test_messages_without_an_id_get_one_where_they_enter() -> None:
     """G-57."""
-    bare = {"role": "user", "parts": []}
+    bare: dict[str, Any] = {"role": "user", "parts": []}
 
     payload = read({"chatId": "c", "trigger": "handover-prepare", "message": bare, "headStartMessages": [bare]})
 

@@ -14,7 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatagent.errors import InputStreamTimeoutError, SessionNotFoundError, StoreClosedError, WaitpointTimeoutError
-from chatagent.session import InMemorySessionStore, NewRecord, Record, SessionSpec
+from chatagent.session import (
+    InMemorySessionStore,
+    NewRecord,
+    Record,
+    RunRequest,
+    SessionSpec,
+    Worker,
+    control_record,
+    trim_record,
+)
 from chatagent.session.channel import Channel, InputProgress, WaitResult
 from chatagent_test.clock import VirtualClock
 from ground.fake_run import FakeRun, a_run
@@ -177,7 +186,7 @@ async def test_an_async_handler_runs_and_consumes_nothing() -> None:
         it.channel.on(handler)
         await it.deliver("message", "message")
 
-        assert seen == [0, 1]
+        assert sorted(seen) == [0, 1]
         assert it.channel.peek() is not None
 
 
@@ -767,6 +776,27 @@ async def test_text_that_holds_no_object_is_passed_on_as_it_is(text: str) -> Non
 
         assert result.output is not None
         assert result.output.data == text
+
+
+# --- the other direction ---
+
+
+@pytest.mark.anyio
+async def test_on_out_commands_are_passed_by_and_data_stays_as_it_is() -> None:
+    async with wired() as it:
+        await it.store.ensure_run("c", RunRequest("initial"))
+        [lease] = await it.store.claim_runs(Worker("w", ["agent"]), limit=1)
+        out = Channel("c", "out", store=it.store, clock=it.clock, tasks=it.run.tasks, epoch=lease.epoch)
+        seen: list[Record] = []
+        out.on(seen.append)
+
+        await out.append('{"type": "start"}')
+        await it.store.append("c", "out", [trim_record(before=0)], epoch=lease.epoch)
+        await it.store.append("c", "out", [control_record("turn-complete")], epoch=lease.epoch)
+        await it.run.settled()
+
+        assert [(record.seq, record.data) for record in seen] == [(0, '{"type": "start"}'), (2, None)]
+        assert out.last_seq_num == 2
 
 
 # --- cursors (C-20 to C-22, R-5, G-26) ---

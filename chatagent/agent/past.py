@@ -1,0 +1,266 @@
+"""What a boot learns of a session's past: the chain as clients saw it, what a crash cut off, and what nobody answered.
+
+The first record of a turn on `.out` names the `.in` record that it answers, so questions and answers are paired by
+number, however many runs have crashed in between (G-61). The highest committed cursor decides what was answered, in the
+snapshot or in a turn-complete (G-64). Streams without those numbers are read by B-24 and R-3. Values in, values out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from chatagent.agent.chain import MessageChain
+from chatagent.agent.cleanup import cleanup_aborted_parts
+from chatagent.agent.injected import marked_ids
+from chatagent.agent.merge import ToolCallMap, merge_by_id_replace_wins, merge_incoming_into_stored
+from chatagent.agent.replay import InFlightMessage, chunk_of, in_flight_messages, reduce_segment, replay_answers
+from chatagent.agent.wire import input_of
+from chatagent.session.records import TURN_COMPLETE, TURN_IN_EVENT_ID, control_type, header, is_command
+from chatagent.ui import Finish, Start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from chatagent.ids import IdGenerator
+    from chatagent.session.records import Record
+    from chatagent.ui import Chunk, UIMessage
+
+__all__ = ["Past", "UnclosedTurn", "reconstruct"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnclosedTurn:
+    """An answer that was streamed to its end, by a run that died before it could say so."""
+
+    question: InFlightMessage | None
+    answer: UIMessage | None
+    finish_reason: str | None
+    in_seqs: Sequence[int]
+    """The records of `.in` that it has dealt with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What a boot has read of the session's past."""
+
+    settled: Sequence[UIMessage] = ()
+    """The conversation up to what a crash cut off."""
+    partial: UIMessage | None = None
+    partial_raw: UIMessage | None = None
+    partial_of: int | None = None
+    """The number of the `.in` record that the partial answers, if it is known."""
+    in_flight: Sequence[InFlightMessage] = ()
+    in_tail: Sequence[int] = ()
+    """The numbers of all records of `.in` behind the cursor."""
+    unclosed: UnclosedTurn | None = None
+    snapshot_found: bool = False
+    last_out_event_id: int | None = None
+    in_cursor: int | None = None
+
+    @property
+    def question(self) -> UIMessage | None:
+        """The message that the partial answers, if it is among those in flight."""
+        if self.partial_of is None:
+            return self.in_flight[0].message if self.in_flight else None
+        return next((each.message for each in self.in_flight if each.seq == self.partial_of), None)
+
+    @property
+    def users(self) -> list[UIMessage]:
+        """The messages that were never answered, in order."""
+        return [each.message for each in self.in_flight]
+
+
+@dataclass(slots=True)
+class _Trace:
+    """What one turn has left on `.out`."""
+
+    in_seq: int
+    chunks: list[Chunk] = field(default_factory=list["Chunk"])
+    is_closed: bool = False
+
+    @property
+    def finish(self) -> Finish | None:
+        """The `finish` chunk, if the answer came to its end."""
+        return next((chunk for chunk in reversed(self.chunks) if isinstance(chunk, Finish)), None)
+
+
+def reconstruct(
+    stored: Sequence[UIMessage],
+    out_tail: Sequence[Record],
+    in_tail: Sequence[Record],
+    *,
+    cursor: int | None,
+    new_id: IdGenerator,
+    **known: Any,
+) -> Past:
+    """Return the past that a snapshot and the records behind it tell.
+
+    Args:
+        stored: the snapshot's messages.
+        out_tail: the records of `.out` behind the snapshot.
+        in_tail: the records of `.in` behind the snapshot.
+        cursor: the highest committed cursor of `.in`.
+        new_id: makes ids for messages that have none.
+        known: further fields of the past.
+    """
+    users = in_flight_messages(in_tail, new_id=new_id)
+    behind = [record.seq for record in in_tail if cursor is None or record.seq > cursor]
+    traces = _traces(out_tail)
+    if traces is None:
+        answers = replay_answers(out_tail)
+        return Past(
+            settled=merge_by_id_replace_wins(stored, answers.settled),
+            partial=answers.partial,
+            partial_raw=answers.partial_raw,
+            in_flight=[user for user in users if cursor is None or user.seq > cursor],
+            in_tail=behind,
+            in_cursor=cursor,
+            **known,
+        )
+    triggers = {record.seq: _trigger(record) for record in in_tail}
+    story = _Story(stored, {user.seq: user for user in users}, triggers, cursor)
+    return story.tell(traces, in_tail=behind, in_cursor=cursor, **known)
+
+
+def _trigger(record: Record) -> str | None:
+    payload = input_of(record).get("payload")
+    return payload.get("trigger") if isinstance(payload, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
+
+
+def _traces(records: Iterable[Record]) -> list[_Trace] | None:
+    """Return what each turn has left, in order; `None` if an answer does not say what it answers."""
+    traces: list[_Trace] = []
+    current: _Trace | None = None
+    for record in records:
+        if is_command(record):
+            continue
+        if control_type(record) is not None:
+            if control_type(record) == TURN_COMPLETE and current is not None:
+                current.is_closed = True
+                current = None
+            continue
+        chunk = chunk_of(record)
+        answers = header(record, TURN_IN_EVENT_ID)
+        if answers is not None and answers.isdecimal():
+            current = _Trace(int(answers))
+            traces.append(current)
+        if chunk is None:
+            continue
+        if current is not None:
+            current.chunks.append(chunk)
+        elif isinstance(chunk, Start):
+            return None
+    return traces
+
+
+class _Story:
+    """Puts questions and answers into their order."""
+
+    def __init__(
+        self,
+        stored: Sequence[UIMessage],
+        users: dict[int, InFlightMessage],
+        triggers: dict[int, str | None],
+        cursor: int | None,
+    ) -> None:
+        self._chain = MessageChain(stored)
+        self._calls = ToolCallMap()
+        for message in stored:
+            self._calls.record(message)
+        self._waiting = dict(sorted(users.items()))
+        """Messages that have no place yet, by number."""
+        self._triggers, self._cursor = triggers, -1 if cursor is None else cursor
+
+    def tell(self, traces: Sequence[_Trace], **known: Any) -> Past:
+        """Return the past."""
+        answered = {trace.in_seq for trace in traces}
+        last = traces[-1] if traces and not traces[-1].is_closed else None
+        for trace in traces:
+            self._place_committed(before=trace.in_seq, but=answered)
+            if trace.is_closed or trace is not traces[-1]:
+                self._take(trace)
+        if last is not None and self._triggers.get(last.in_seq) == "action":
+            last = None  # it is still on `.in`, and will be taken from there
+        if last is not None and last.finish is None:
+            return self._cut_off(last, known)
+        unclosed = None if last is None else self._take_unclosed(last)
+        self._place_committed(before=None, but=answered)
+        return Past(settled=self._chain.to_list(), in_flight=self._in_flight(), unclosed=unclosed, **known)
+
+    def _cut_off(self, trace: _Trace, known: dict[str, Any]) -> Past:
+        raw = self._answer(trace)
+        cleaned = None if raw is None else cleanup_aborted_parts(raw)
+        in_flight = self._in_flight(and_also=trace.in_seq)
+        return Past(
+            settled=self._chain.to_list(),
+            partial=cleaned if cleaned is not None and cleaned.parts else None,
+            partial_raw=raw,
+            partial_of=trace.in_seq,
+            in_flight=in_flight,
+            **known,
+        )
+
+    def _take_unclosed(self, trace: _Trace) -> UnclosedTurn:
+        question = self._waiting.get(trace.in_seq)
+        marked = self._marked(trace)
+        answer = self._take(trace)
+        return UnclosedTurn(
+            question=question,
+            answer=answer,
+            finish_reason=None if trace.finish is None else trace.finish.finish_reason,
+            in_seqs=[trace.in_seq, *marked],
+        )
+
+    def _take(self, trace: _Trace) -> UIMessage | None:
+        """Bring a turn's question and answer into the chain; returns the answer."""
+        trigger = self._triggers.get(trace.in_seq)
+        if trigger == "action":
+            return None
+        if trigger == "regenerate-message":
+            self._chain = self._chain.without_trailing_non_users()
+        for seq in (trace.in_seq, *self._marked(trace)):
+            self._place(seq)
+        answer = self._answer(trace)
+        if answer is not None and trace.finish is None:
+            answer = cleanup_aborted_parts(answer)
+        if answer is None or not answer.parts:
+            return None
+        self._chain, _ = self._chain.upsert(answer)
+        self._calls.record(answer)
+        return answer
+
+    def _answer(self, trace: _Trace) -> UIMessage | None:
+        start = next((chunk for chunk in trace.chunks if isinstance(chunk, Start)), None)
+        begun = None if start is None or start.message_id is None else self._chain.find(start.message_id)
+        return reduce_segment(trace.chunks, begun)
+
+    def _marked(self, trace: _Trace) -> list[int]:
+        """Return the numbers of the messages that were injected into an answer."""
+        answer = self._answer(trace)
+        ids: set[str] = set() if answer is None else set(marked_ids(answer))
+        return [seq for seq, user in self._waiting.items() if user.message.id in ids]
+
+    def _place(self, seq: int) -> None:
+        """Put a message behind the chain, or its tool answers into the message that asked."""
+        user = self._waiting.pop(seq, None)
+        if user is None:
+            return
+        position = self._chain.position(user.message.id)
+        if position is None:
+            owner = self._calls.owner_of(user.message)
+            position = None if owner is None else self._chain.position(owner)
+        if position is None:
+            self._chain = self._chain.append(user.message)
+        else:
+            merged = merge_incoming_into_stored(self._chain[position], user.message)
+            self._chain = self._chain.replace(position, merged)
+
+    def _place_committed(self, *, before: int | None, but: set[int]) -> None:
+        """Place messages whose turns are over and have left no answer."""
+        for seq in tuple(self._waiting):
+            if seq <= self._cursor and seq not in but and (before is None or seq < before):
+                self._place(seq)
+
+    def _in_flight(self, *, and_also: int | None = None) -> list[InFlightMessage]:
+        return [user for seq, user in self._waiting.items() if seq > self._cursor or seq == and_also]
