@@ -1,7 +1,7 @@
 """A language model that says what a test tells it, and remembers what it was asked.
 
-It plays scripts (`chatagent_test.scripting`), or gives raw results. It waits only where its script says so: pauses are on
-the clock of the current run, holds end when the test says so, and an abort of the call ends every wait.
+It plays scripts (`chatagent_test.scripting`), or gives raw results. It waits only where its script says so: pauses are
+on the clock of the current run, holds end when the test says so, and an abort of the call ends every wait.
 """
 
 from __future__ import annotations

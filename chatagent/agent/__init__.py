@@ -1,8 +1,11 @@
 """Chat agents: their definition, the run that works for one conversation, and the `chat` namespace."""
 
+from chatagent.agent.accumulator import ConsumedHandover, MessageAccumulator
 from chatagent.agent.boot import run_agent
 from chatagent.agent.builder import ChatBuilder
+from chatagent.agent.capture import PipeAndCaptureResult
 from chatagent.agent.chat_local import ChatLocal
+from chatagent.agent.chat_session import ChatSession, ChatTurn, TurnHandover
 from chatagent.agent.cleanup import cleanup_aborted_parts
 from chatagent.agent.compaction_options import (
     CompactionOptions,
@@ -12,6 +15,8 @@ from chatagent.agent.compaction_options import (
     ShouldCompactEvent,
     SummarizeEvent,
 )
+from chatagent.agent.custom import CustomRunContext
+from chatagent.agent.custom_turns import StopSignal, TurnCursors
 from chatagent.agent.definition import HOOK_NAMES, AgentOptions, ChatAgent, TaskOptions
 from chatagent.agent.events import (
     ActionEvent,
@@ -33,6 +38,8 @@ from chatagent.agent.events import (
     TurnStartEvent,
     ValidateMessagesEvent,
 )
+from chatagent.agent.facades import MessageResult, Messages
+from chatagent.agent.handover import HandoverSignal
 from chatagent.agent.history import History, NewToolResult, ToolCallRef
 from chatagent.agent.merge import merge_by_id_replace_wins, slim_submit_message_for_wire, upsert_incoming_message
 from chatagent.agent.namespace import Chat, chat
@@ -64,18 +71,26 @@ __all__ = [
     "ChatBuilder",
     "ChatLocal",
     "ChatResumeEvent",
+    "ChatSession",
     "ChatStartEvent",
     "ChatSuspendEvent",
+    "ChatTurn",
     "ChunkWriter",
     "CompactMessagesEvent",
     "CompactResult",
     "CompactedEvent",
     "CompactionOptions",
     "CompactionState",
+    "ConsumedHandover",
+    "CustomRunContext",
+    "HandoverSignal",
     "History",
     "HookCall",
     "HydrateMessagesEvent",
     "LanguageModelRegistry",
+    "MessageAccumulator",
+    "MessageResult",
+    "Messages",
     "NewToolResult",
     "NullObserver",
     "PendingMessageReceivedEvent",
@@ -83,6 +98,7 @@ __all__ = [
     "PendingMessagesInjectedEvent",
     "PendingMessagesOptions",
     "PendingToolCall",
+    "PipeAndCaptureResult",
     "PreloadEvent",
     "PrepareMessagesEvent",
     "Prompt",
@@ -95,12 +111,15 @@ __all__ = [
     "RunObserver",
     "ShouldCompactEvent",
     "Skill",
+    "StopSignal",
     "StreamWriter",
     "SummarizeEvent",
     "TaskOptions",
     "ToolCallRef",
     "Trigger",
     "TurnCompleteEvent",
+    "TurnCursors",
+    "TurnHandover",
     "TurnReport",
     "TurnStartEvent",
     "ValidateMessagesEvent",

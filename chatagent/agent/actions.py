@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from chatagent.agent.accumulate import hydrate
-from chatagent.agent.answer import stream_options
+from chatagent.agent.capture import stream_options
 from chatagent.agent.completion import save_snapshot, write_turn_complete
 from chatagent.agent.events import ActionEvent
 from chatagent.agent.pipe import is_streamable, pipe_chunks

@@ -6,19 +6,16 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from chatagent.agent.capture import fetch_usage, pipe_captured, reduce_chunks
 from chatagent.agent.cleanup import cleanup_aborted_parts
 from chatagent.agent.events import PrepareMessagesEvent, RunEvent
 from chatagent.agent.injected import insert_marks
-from chatagent.agent.pipe import is_streamable, pipe_chunks
-from chatagent.errors import AbortError, HookResultError, UIMessageStreamError
+from chatagent.agent.pipe import is_streamable
+from chatagent.errors import AbortError, HookResultError
 from chatagent.model import ModelMessage, ToolApprovalResponsePart, ToolMessage, add_usage, parse_model_message
-from chatagent.timers import wait_until
-from chatagent.ui import Chunk, Error, MessageReducer, UIMessage
-from chatagent.waiting import Waiter
+from chatagent.ui import UIMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from chatagent.agent.events import PrepareReason
     from chatagent.agent.inputs import MidTurnListener
     from chatagent.agent.run import AgentRun
@@ -31,25 +28,23 @@ __all__ = [
     "prepare_messages",
     "reduce_captured",
     "settle_answer",
-    "stream_options",
+    "stream_answer",
+    "take_in_background",
 ]
 
 logger = logging.getLogger("chatagent")
 
-SETTLE_LIMIT = 2.0
-"""Seconds that a finished stream has for its `on_end` and its usage (T-36, T-37)."""
-
 
 async def ask_for_answer(run: AgentRun, turn: TurnState, listener: MidTurnListener) -> None:
     """Call `run` with the prepared messages and stream what it returns."""
-    conversation = run.state.conversation
+    conversation = turn.conversation
     try:
         await conversation.apply_override()
-        _take_in_background(run)
+        take_in_background(run, turn)
         messages = await prepare_messages(run, turn, conversation.model)
         result = await run.call("run", run.agent.run, _run_event(run, turn, messages))
         if turn.pipe_count == 0 and is_streamable(result):
-            await _stream(run, turn, result)
+            await stream_answer(run, turn, result, original_messages=conversation.chain.to_list())
         elif turn.pipe_count == 0 and result is not None:
             logger.warning("`run` of agent %r returned %r, which is no stream and was ignored", run.agent.id, result)
     except AbortError:
@@ -59,9 +54,9 @@ async def ask_for_answer(run: AgentRun, turn: TurnState, listener: MidTurnListen
         listener.off()
 
 
-def _take_in_background(run: AgentRun) -> None:
+def take_in_background(run: AgentRun, turn: TurnState) -> None:
     """Put what `chat.inject` queued behind the conversation, unless that hid a pending approval (T-30)."""
-    state, model = run.state, run.state.conversation.model
+    state, model = run.state, turn.conversation.model
     if state.background and not (model and model[-1].role == "tool"):
         model += state.background
         state.background = []
@@ -143,62 +138,19 @@ def _run_event(run: AgentRun, turn: TurnState, messages: list[ModelMessage]) -> 
     )
 
 
-def stream_options(run: AgentRun) -> dict[str, Any]:
-    """Return the options for the next conversion of a result to chunks; what was set for it is forgotten (N-60)."""
-    options: dict[str, Any] = {**(run.options.ui_message_stream_options or {}), **(run.state.stream_options or {})}
-    run.state.stream_options = None
-    return options
-
-
-async def _stream(run: AgentRun, turn: TurnState, source: Any) -> None:
+async def stream_answer(
+    run: AgentRun, turn: TurnState, source: Any, *, original_messages: Sequence[UIMessage] | None
+) -> None:
     """Pipe the answer to the client, keep its chunks, and take what `on_end` says of it (T-34, T-36, T-37)."""
-    ended = Waiter("the stream's on_end")
 
     def on_end(event: Any) -> None:
         turn.response, turn.finish_reason = event.response_message, event.finish_reason
         turn.note_stream_end(event)
-        ended.wake()
 
-    options = {"generate_message_id": run.env.new_id} | stream_options(run)
-    options |= {
-        "original_messages": run.state.conversation.chain.to_list(),
-        "on_end": on_end,
-    }
-    await pipe_chunks(source, _tap(run, turn), abort_signal=turn.signal, options=options)
-    await wait_until(ended, run.clock, run.clock.now() + SETTLE_LIMIT, kind="limit")
-    await _take_usage(run, turn, source)
-
-
-def _tap(run: AgentRun, turn: TurnState) -> Callable[[Chunk], None]:
-    keep, write = turn.captured.append, run.out.write
-
-    def sink(chunk: Chunk) -> None:
-        keep(chunk)
-        write(chunk)
-
-    return sink
-
-
-async def _take_usage(run: AgentRun, turn: TurnState, source: Any) -> None:
-    """Await the result's `total_usage`, if it offers one and it comes in time (T-37, F-60)."""
-    usage: Any = getattr(source, "total_usage", None)
-    if usage is None:
-        return
-    done = Waiter("the result's total_usage")
-
-    async def fetch() -> None:
-        try:
-            turn.usage = await usage
-        except Exception:  # noqa: BLE001, S110 - a call without usage is no failure of the turn
-            pass
-        finally:
-            done.wake()
-
-    task = run.tasks.start(fetch, name="the result's total_usage")
-    try:
-        await wait_until(done, run.clock, run.clock.now() + SETTLE_LIMIT, kind="limit")
-    finally:
-        await task.close()
+    await pipe_captured(
+        run, source, turn.captured, on_end=on_end, abort_signal=turn.signal, original_messages=original_messages
+    )
+    turn.usage = await fetch_usage(run, source)
 
 
 async def settle_answer(run: AgentRun, turn: TurnState) -> None:
@@ -206,10 +158,10 @@ async def settle_answer(run: AgentRun, turn: TurnState) -> None:
     if turn.usage is not None:
         run.state.total_usage = add_usage(run.state.total_usage, turn.usage)
         run.state.previous_turn_usage = turn.usage
-    await run.state.conversation.apply_override()
+    await turn.conversation.apply_override()
     turn.stopped = turn.stop.signal.aborted and not run.cancelled
     if turn.response is None and turn.stopped and turn.captured:
-        turn.response = reduce_captured(run, turn)
+        turn.response = reduce_captured(turn)
 
 
 async def commit_answer(run: AgentRun, turn: TurnState) -> None:
@@ -239,7 +191,7 @@ def _with_parts(answer: UIMessage, turn: TurnState) -> UIMessage:
 
 async def _put_into_chain(run: AgentRun, turn: TurnState, injected: Sequence[UIMessage], answer: UIMessage) -> None:
     """Put the answer at the place of its id, or at the end; a failing conversion skips only the model's side (F-86)."""
-    conversation = run.state.conversation
+    conversation = turn.conversation
     conversation.chain, replaced = conversation.chain.upsert(answer, behind=injected)
     run.state.tool_calls.record(answer)
     new = [*injected, answer]
@@ -253,7 +205,7 @@ async def _put_into_chain(run: AgentRun, turn: TurnState, injected: Sequence[UIM
 
 async def _put_in_without_answer(run: AgentRun, turn: TurnState, injected: Sequence[UIMessage]) -> None:
     """Put in what a turn has brought whose answer was not captured: injected messages, and parts that code wrote."""
-    conversation = run.state.conversation
+    conversation = turn.conversation
     if injected:
         conversation.chain = conversation.chain.extend(injected)
         converted = await conversation.converter.convert_what_can_be(injected)
@@ -266,20 +218,6 @@ async def _put_in_without_answer(run: AgentRun, turn: TurnState, injected: Seque
         turn.add_new([turn.response], ())
 
 
-def reduce_captured(run: AgentRun, turn: TurnState) -> UIMessage | None:
-    """Return the message that the captured chunks make, or `None` if they make none (E-5, G-53, G-55)."""
-    last = run.state.conversation.chain.last
-    reducer = MessageReducer(last if last is not None and last.role == "assistant" and _continues(turn, last) else None)
-    for chunk in turn.captured:
-        if type(chunk) is Error:
-            continue
-        try:
-            reducer.feed(chunk)
-        except UIMessageStreamError:
-            return None
-    return reducer.last_state
-
-
-def _continues(turn: TurnState, last: UIMessage) -> bool:
-    first = next((chunk for chunk in turn.captured if chunk.type == "start"), None)
-    return getattr(first, "message_id", None) == last.id
+def reduce_captured(turn: TurnState) -> UIMessage | None:
+    """Return the message that the captured chunks make, or `None` if they make none (E-5)."""
+    return reduce_chunks(turn.captured, turn.conversation.chain.last)

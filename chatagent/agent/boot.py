@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from chatagent.agent.custom import run_custom
 from chatagent.agent.events import BootEvent, PreloadEvent
-from chatagent.agent.handover import wait_for_handover
+from chatagent.agent.handover import seed_head_start, wait_for_handover
 from chatagent.agent.inputs import attach_run_listener, wait_for_incoming
 from chatagent.agent.loop import resolve_tools, run_turns
 from chatagent.agent.observer import BootReport
@@ -48,8 +49,10 @@ async def run_agent(run: AgentRun) -> None:
     unsubscribe = run.cancel_signal.add_callback(run.in_.interrupt)
     outcome: RunOutcome = "failed"
     try:
-        first = await boot(run)
-        await run_turns(run, first)
+        if run.options.is_custom:
+            await run_custom(run)
+        else:
+            await run_turns(run, await boot(run))
         await run.settle_tasks(run.deferred, limit=EXIT_LIMIT)
         outcome = _outcome(run)
     except LeaseLostError:
@@ -93,7 +96,8 @@ async def boot(run: AgentRun) -> Incoming | None:
     if past.unclosed is not None:
         await close_turn(run, past.unclosed)
     await recover(run, past)
-    await _seed_head_start(run)
+    if not run.agent.has("hydrate_messages"):
+        await seed_head_start(state.conversation, payload)
     if payload.trigger == "preload":
         return await _first_after_preload(run)
     if payload.trigger == "handover-prepare":
@@ -106,14 +110,6 @@ async def boot(run: AgentRun) -> Incoming | None:
     if run.continuation and payload.message is None:
         return await _first_of_continuation(run)
     return Incoming(payload, None)
-
-
-async def _seed_head_start(run: AgentRun) -> None:
-    """Begin an empty chain with the history that a head start brings (B-5)."""
-    payload, conversation = run.env.payload, run.state.conversation
-    is_head_start = payload.trigger == "handover-prepare" and not run.agent.has("hydrate_messages")
-    if is_head_start and payload.head_start_messages and not conversation.chain:
-        await conversation.set_chain(payload.head_start_messages)
 
 
 async def read_past(run: AgentRun) -> Past:

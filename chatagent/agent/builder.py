@@ -9,13 +9,14 @@ import inspect
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from chatagent.agent.definition import ChatAgent, TaskOptions, make_agent
+from chatagent.agent.definition import ChatAgent, TaskOptions, make_agent, make_custom_agent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Unpack
 
     from chatagent.agent.compaction_options import CompactionOptions
+    from chatagent.agent.custom import CustomRunContext
     from chatagent.agent.events import (
         ActionEvent,
         BeforeTurnCompleteEvent,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         ValidateMessagesEvent,
     )
     from chatagent.agent.pending_messages import PendingMessagesOptions
+    from chatagent.agent.wire import WirePayload
     from chatagent.clock import Duration
     from chatagent.generate import Tool, UIMessageStreamOptions
 
@@ -224,6 +226,31 @@ class ChatBuilder(Generic[ClientDataT]):
             oom_machine=oom_machine,
             task_options=task_options,
         )
+
+    def custom_agent(
+        self,
+        *,
+        id: str,
+        run: Callable[[WirePayload, CustomRunContext], object],
+        client_data_schema: Any = None,
+        **task_options: Unpack[TaskOptions],
+    ) -> ChatAgent[ClientDataT]:
+        """Define an agent whose code takes the place of the turn loop (N-80).
+
+        There are no hooks, no history, no snapshot and no recovery; a builder's hooks are ignored. The code takes what
+        clients send from `chat.messages` or `chat.create_session`, and completes its turns itself.
+
+        Args:
+            id: names the agent.
+            run: works for one run: called once with the boot payload, as it came, and the run's context; sync or async.
+            client_data_schema: says what the client data is; it is not parsed.
+            task_options: options for the platform that runs the agent.
+
+        Raises:
+            AgentDefinitionError: something that no agent can have; the message names the option.
+        """
+        schema = client_data_schema if self.schema is None else self.schema
+        return make_custom_agent(id=id, run=run, client_data_schema=schema, task_options=task_options)
 
     def _with_hook(self, name: str, fn: Callable[[Any], Any]) -> ChatBuilder[ClientDataT]:
         return replace(self, hooks={**self.hooks, name: fn})

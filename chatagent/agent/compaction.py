@@ -176,21 +176,26 @@ async def apply_inner(run: AgentRun, turn: TurnState) -> None:
 # Behind a turn ----------------------------------------------------------------------------------------------------
 
 
-async def compact_after_turn(run: AgentRun, turn: TurnState) -> None:
-    """Compact behind a turn whose usage is known, unless it was stopped or compacted already (T-46, N-44)."""
-    options, usage = run.options.compaction, turn.usage
+async def compact_after_turn(run: AgentRun, turn: TurnState) -> bool:
+    """Compact behind a turn whose usage is known, unless it was stopped or compacted already (T-46, N-44).
+
+    Returns:
+        Whether it was compacted now.
+    """
+    options, usage = turn.compaction_options, turn.usage
     if options is None or usage is None or turn.stopped or turn.compaction is not None:
-        return
-    conversation = run.state.conversation
+        return False
+    conversation = turn.conversation
     before = list(conversation.model)
     if not await _should_compact(run, turn, options["should_compact"], before, usage, "outer"):
-        return
+        return False
     tell = _teller(run, usage)
     tell("compacting")
     summary = await _summary(run, turn, options["summarize"], before, usage, "outer")
     await _replace_lists(run, turn, summary, "outer")
     await _tell_compacted(run, turn, summary, conversation.model, usage, step_number=-1)
     tell("complete")
+    return True
 
 
 # What both share --------------------------------------------------------------------------------------------------
@@ -289,7 +294,7 @@ async def _tell_compacted(
 
 async def _replace_lists(run: AgentRun, turn: TurnState, summary: str, source: CompactionSource) -> None:
     """Replace the model list by the summary, or by what the agent makes of it; the chain only if the agent says so."""
-    options, conversation = run.options.compaction or {}, run.state.conversation
+    options, conversation = turn.compaction_options or {}, turn.conversation
     event = CompactMessagesEvent(
         summary=summary,
         ui_messages=conversation.chain.to_list(),

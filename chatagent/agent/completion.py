@@ -143,7 +143,7 @@ async def write_turn_complete(run: AgentRun, turn: TurnState, *, token: str | No
 
 async def save_snapshot(run: AgentRun, out_seq: int | None) -> None:
     """Save the chain and both cursors; a failed save is a warning, the records are still there (S-1, S-2, S-5)."""
-    if run.agent.has("hydrate_messages"):
+    if run.options.is_custom or run.agent.has("hydrate_messages"):
         return
     committed = run.in_.progress.committed
     snapshot = Snapshot(

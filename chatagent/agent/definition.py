@@ -101,6 +101,8 @@ class AgentOptions:
     on_turn_error: Callable[[BaseException], str] | None = None
     chat_access_token_ttl: float = 3600.0
     oom_machine: str | None = None
+    is_custom: bool = False
+    """Whether `run` is code of its own in the place of the turn loop."""
     task_options: TaskOptions = field(default_factory=TaskOptions)
 
 
@@ -253,6 +255,10 @@ class ChatAgent(Generic[ClientDataT]):
 
     def _add(self, name: str, fn: FnT) -> FnT:
         self._check_open(f"`{name}`")
+        if self.options.is_custom:
+            raise AgentDefinitionError(
+                f"agent {self.id!r} is a custom agent, which has no hooks: `{name}` is never called"
+            )
         if name in self._hooks:
             raise AgentDefinitionError(f"agent {self.id!r} has `{name}` already: a hook is given once")
         _check_callable(self.id, name, fn)
@@ -285,8 +291,7 @@ def make_agent(
         AgentDefinitionError: something that no agent can have; the message names the option.
         InvalidArgumentError: a duration that is none.
     """
-    if not isinstance(id, str) or not id:  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-        raise AgentDefinitionError(f"an agent's `id` is a text of at least one character, not {id!r}")
+    _check_id(id)
     _check_task_options(id, values["task_options"])
     if values["max_turns"] < 1:
         raise AgentDefinitionError(f"agent {id!r}: `max_turns` is {values['max_turns']}; a run has at least one turn")
@@ -311,6 +316,26 @@ def make_agent(
         **values,
     )
     return ChatAgent(options, run=run, hooks=given)
+
+
+def make_custom_agent(
+    *, id: str, run: Callable[..., object], client_data_schema: Any, task_options: TaskOptions
+) -> ChatAgent[Any]:
+    """Check what `chat.custom_agent` was given and make the agent of it.
+
+    Raises:
+        AgentDefinitionError: something that no agent can have; the message names the option.
+    """
+    _check_id(id)
+    _check_task_options(id, task_options)
+    _check_callable(id, "run", run)
+    options = AgentOptions(id=id, client_data_schema=client_data_schema, is_custom=True, task_options=task_options)
+    return ChatAgent(options, run=run, hooks={})
+
+
+def _check_id(id: object) -> None:
+    if not isinstance(id, str) or not id:
+        raise AgentDefinitionError(f"an agent's `id` is a text of at least one character, not {id!r}")
 
 
 def _check_task_options(agent_id: str, given: Mapping[str, object]) -> None:

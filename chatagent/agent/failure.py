@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from chatagent.agent.run import AgentRun
     from chatagent.agent.state import TurnState
 
-__all__ = ["fail_turn"]
+__all__ = ["fail_turn", "keep_what_is_there"]
 
 logger = logging.getLogger("chatagent")
 
@@ -32,7 +32,7 @@ async def fail_turn(run: AgentRun, turn: TurnState, error: Exception) -> None:
     turn.out_seq = await write_turn_complete(run, turn, token=None)
     if turn.is_action:
         return
-    new_ui_messages = await _keep_what_is_there(run, turn)
+    new_ui_messages = await keep_what_is_there(run, turn)
     converter = run.state.conversation.converter
     new_messages = [] if turn.response_committed else await converter.convert_what_can_be(new_ui_messages)
     try:
@@ -62,7 +62,7 @@ def _text(run: AgentRun, error: Exception) -> str:
     return text
 
 
-async def _keep_what_is_there(run: AgentRun, turn: TurnState) -> list[UIMessage]:
+async def keep_what_is_there(run: AgentRun, turn: TurnState) -> list[UIMessage]:
     """Bring the user's message and the partial answer into the chain; returns what is new by that (E-4, E-5)."""
     conversation = run.state.conversation
     new: list[UIMessage] = []
@@ -89,7 +89,7 @@ async def _partial(run: AgentRun, turn: TurnState) -> UIMessage | None:
     """Return what is left of the answer, cleaned; a fragment never replaces a finished message (F-43)."""
     partial = turn.response
     if partial is None:
-        partial = reduce_captured(run, turn)
+        partial = reduce_captured(turn)
         if partial is not None and run.state.conversation.chain.find(partial.id) is not None:
             return None
     if partial is None:

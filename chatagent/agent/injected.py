@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from chatagent.errors import InvalidPromptError
 from chatagent.model import ModelMessage, message_to_wire, parse_model_message
@@ -46,6 +46,8 @@ class PendingMessage:
     message: UIMessage
     incoming: Incoming
     """The payload that it came with."""
+    model_messages: Sequence[ModelMessage] | None = None
+    """What it is to be shown to the model as, if that is not what it converts to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +165,7 @@ def insert_marks(answer: UIMessage, injections: Sequence[Injection], steps: int)
     """
     if not injections:
         return answer
-    own = {each.mark.id for each in injections}
-    parts: list[UIPart] = [part for part in answer.parts if not (is_mark(part) and cast("Any", part).id in own)]
+    parts: list[UIPart] = list(answer.parts)
     places = [index for index, part in enumerate(parts) if isinstance(part, StepStartUIPart)]
     earlier, end = len(places) - steps, len(parts)
     for each in reversed(injections):  # from behind, so that the places in front stay right

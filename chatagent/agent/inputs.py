@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatagent.agent.events import ChatResumeEvent, ChatSuspendEvent, SuspendPhase
 from chatagent.agent.steering import hand_back, is_repeated, take_pending
-from chatagent.agent.wire import input_of, is_message, is_stop, read_incoming, record_kind
+from chatagent.agent.wire import is_handover, is_message, is_stop, read_incoming, stop_reason
 from chatagent.errors import LeaseLostError
 
 if TYPE_CHECKING:
@@ -31,11 +31,14 @@ def attach_run_listener(run: AgentRun) -> None:
     def on_record(record: Record) -> bool:
         if is_stop(record):
             if run.turn is not None:
-                run.turn.stop.abort(input_of(record).get("message") or "stopped")
+                run.turn.stop.abort(stop_reason(record))
         elif is_message(record):
             if not is_repeated(run, record):
                 return False
-        elif record_kind(record) not in ("handover", "handover-skip"):
+        elif is_handover(record):
+            if run.state.awaits_handover:
+                return False
+        else:
             logger.warning("session %r: record %s of `.in` has no known kind", run.chat_id, record.seq)
         run.in_.progress.done(record.seq)
         return True

@@ -18,13 +18,13 @@ from chatagent.agent.events import ChatStartEvent, ResolveToolsEvent, TurnStartE
 from chatagent.agent.failure import fail_turn
 from chatagent.agent.handover import splice_handover, take_final_handover
 from chatagent.agent.inputs import MidTurnListener, next_incoming
-from chatagent.agent.state import TurnState
 from chatagent.agent.tools import tools_by_name
 from chatagent.errors import AbortError, LeaseLostError, OutOfMemoryError
 from chatagent.signals import AbortSignal
 
 if TYPE_CHECKING:
     from chatagent.agent.run import AgentRun
+    from chatagent.agent.state import TurnState
     from chatagent.agent.wire import Incoming
     from chatagent.agent.writer import ChunkWriter
 
@@ -35,7 +35,7 @@ async def run_turns(run: AgentRun, first: Incoming | None) -> None:
     """Take payloads until the run ends; returns when it has nothing more to do (rules T-1 to T-64)."""
     incoming = first
     while incoming is not None:
-        turn = TurnState(number=run.turn_number, incoming=incoming, messages=[])
+        turn = run.new_turn(incoming)
         goes_on = await _run_one(run, turn)
         if not goes_on or run.turn_number >= run.options.max_turns:
             return

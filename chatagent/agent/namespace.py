@@ -12,11 +12,12 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from chatagent.agent.answer import stream_options
 from chatagent.agent.builder import ChatBuilder
+from chatagent.agent.capture import stream_options
 from chatagent.agent.chat_local import ChatLocal
 from chatagent.agent.cleanup import cleanup_aborted_parts
 from chatagent.agent.compaction import compact, compaction_plan, is_compaction_safe
+from chatagent.agent.custom_functions import CustomFunctions
 from chatagent.agent.history import History
 from chatagent.agent.merge import upsert_incoming_message
 from chatagent.agent.pipe import pipe_chunks
@@ -89,7 +90,7 @@ class ChatStream:
         await this_run("chat.stream.append").out.append(to_chunk(value))
 
 
-class Chat(ChatBuilder[Any]):
+class Chat(ChatBuilder[Any], CustomFunctions):
     """The functions behind `chatagent.chat`; `chat.agent` is the one of a builder that nothing was given to."""
 
     history = History()

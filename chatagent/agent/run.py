@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from chatagent.agent.definition import ChatAgent
-    from chatagent.agent.wire import WirePayload
+    from chatagent.agent.wire import Incoming, WirePayload
     from chatagent.clock import Clock
     from chatagent.session.store import Lease, SessionStore, SnapshotStore
     from chatagent.task import RunContext
@@ -141,6 +141,17 @@ class AgentRun:
     def turn_timeout(self) -> float:
         """Seconds to wait suspended for input: what `chat.set_turn_timeout` said, or the agent."""
         return self.options.turn_timeout if self.state.turn_timeout is None else self.state.turn_timeout
+
+    def new_turn(self, incoming: Incoming) -> TurnState:
+        """Return the state of the turn that works a payload off, on the run's own lists and by the agent's options."""
+        return TurnState(
+            number=self.turn_number,
+            incoming=incoming,
+            messages=[],
+            conversation=self.state.conversation,
+            compaction_options=self.options.compaction,
+            pending_options=self.options.pending_messages,
+        )
 
     async def call(self, name: str, fn: Callable[[Any], Any], event: Any) -> Any:
         """Call user code with its event, sync or async, and let the observer see the call.

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from chatagent.agent.compaction import InnerCompaction
-    from chatagent.agent.handover import Handover
+    from chatagent.agent.compaction_options import CompactionOptions
+    from chatagent.agent.handover import HandoverSignal
+    from chatagent.agent.pending_messages import PendingMessagesOptions
     from chatagent.agent.prompt import StoredPrompt
     from chatagent.agent.skills import ResolvedSkill
     from chatagent.agent.wire import Incoming
@@ -100,8 +102,14 @@ class RunState:
     """Set by `chat.set_idle_timeout`."""
     stream_options: UIMessageStreamOptions | None = None
     """Set by `chat.set_ui_message_stream_options`, for the next conversion only (N-60)."""
-    handover: Handover | None = None
+    handover: HandoverSignal | None = None
     """What a head start has handed over and no turn has taken yet."""
+    awaits_handover: bool = False
+    """Whether the code of a custom agent may still ask for the handover signal (G-27)."""
+    handed_out: deque[Incoming] = field(default_factory=deque["Incoming"])
+    """Payloads that the code of a custom agent was told of and that no turn has answered."""
+    is_closed: bool = False
+    """Whether a `close` has reached the code of a custom agent."""
     last_completed_turn: int | None = None
     local_records: dict[str, Any] = field(default_factory=dict[str, Any])
     """The records of `chat.local`, by id."""
@@ -115,6 +123,11 @@ class TurnState:
     incoming: Incoming
     messages: list[UIMessage]
     """What the turn brings, cleaned (T-11)."""
+    conversation: Conversation = field(default_factory=Conversation)
+    """The lists that the answer goes into."""
+    compaction_options: CompactionOptions[Any] | None = None
+    pending_options: PendingMessagesOptions[Any] | None = None
+    """With this option the turn takes messages in that come while it is on."""
     stop: AbortController = field(default_factory=AbortController)
     signal: AbortSignal = field(default_factory=AbortSignal)
     """Aborted by a stop of this turn or by the cancellation of the run."""
@@ -134,6 +147,8 @@ class TurnState:
     response_committed: bool = False
     steering: Steering = field(default_factory=Steering)
     """The messages that came while the turn was on, if the agent steers."""
+    steps_asked: int = 0
+    """How many steps a model was asked for, where nobody captures their chunks."""
     compaction: InnerCompaction | None = None
     """What the turn was compacted to between its steps."""
     deferred: list[OwnedTask] = field(default_factory=list["OwnedTask"])
@@ -154,7 +169,7 @@ class TurnState:
     @property
     def steps_begun(self) -> int:
         """How many steps of the answer have come so far."""
-        return sum(type(chunk) is StartStep for chunk in self.captured)
+        return sum(type(chunk) is StartStep for chunk in self.captured) if self.captured else self.steps_asked
 
     def report(self) -> TurnReport:
         """Return how the turn stands, for observers."""

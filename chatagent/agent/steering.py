@@ -63,7 +63,7 @@ def take_pending(run: AgentRun, turn: TurnState, incoming: Incoming) -> bool:
     """
     message = incoming.payload.message
     is_submit = incoming.payload.trigger in ("submit-message", None) and incoming.failure is None
-    if run.options.pending_messages is None or turn.is_action or not is_submit:
+    if turn.pending_options is None or turn.is_action or not is_submit:
         return False
     if message is None or message.role != "user" or _is_known(run, turn, message):
         return False
@@ -81,14 +81,12 @@ def take_pending(run: AgentRun, turn: TurnState, incoming: Incoming) -> bool:
 
 def _is_known(run: AgentRun, turn: TurnState, message: UIMessage) -> bool:
     """Return whether the message is in the chain, or about to be; then it says nothing new (T-23)."""
-    return run.state.conversation.chain.find(message.id) is not None or any(
-        each.id == message.id for each in turn.messages
-    )
+    return turn.conversation.chain.find(message.id) is not None or any(each.id == message.id for each in turn.messages)
 
 
 def _tell_received(run: AgentRun, turn: TurnState, message: UIMessage) -> None:
     """Call `on_received` at once; while an earlier call is awaited, when that has returned (G-50)."""
-    fn = (run.options.pending_messages or {}).get("on_received")
+    fn = (turn.pending_options or {}).get("on_received")
     if fn is None:
         return
     event = PendingMessageReceivedEvent(message=message, chat_id=run.chat_id, turn=turn.number)
@@ -156,7 +154,7 @@ async def inject_pending(
         HookResultError: `prepare` returned no list.
         Exception: what `should_inject` or `prepare` raised; the messages still wait then.
     """
-    options: PendingMessagesOptions[Any] = run.options.pending_messages or {}
+    options: PendingMessagesOptions[Any] = turn.pending_options or {}
     queue, should_inject = turn.steering.queue, options.get("should_inject")
     if not queue or should_inject is None:
         return []
@@ -173,14 +171,21 @@ async def inject_pending(
     if not await run.call("should_inject", should_inject, event):
         return []
     prepare = options.get("prepare")
-    prepared = None
+    prepared = _own_model_messages(batch)
     if prepare is not None:
         prepared = model_messages_from_hook("prepare", await run.call("prepare", prepare, event))
-    injected = await run.state.conversation.converter.convert(event.messages) if prepared is None else prepared
+    injected = await turn.conversation.converter.convert(event.messages) if prepared is None else prepared
     _take_in(run, turn, batch, injected, prepared)
     if injected:
         await _tell_injected(run, turn, event, injected)
     return injected
+
+
+def _own_model_messages(batch: Sequence[PendingMessage]) -> list[ModelMessage] | None:
+    """Return what the messages came with for the model, if all of them did."""
+    if any(each.model_messages is None for each in batch):
+        return None
+    return [message for each in batch for message in each.model_messages or ()]
 
 
 def _take_in(
@@ -197,17 +202,14 @@ def _take_in(
     steering.injected_seqs += [each.incoming.seq for each in batch if each.incoming.seq is not None]
     chunk = mark_chunk(run.env.new_id(), [each.message for each in batch])
     steering.injections.append(Injection(batch, mark_part(chunk, prepared), turn.steps_begun))
-    if not injected:
-        return
-    if turn.captured:
-        turn.captured.append(chunk)
-    run.out.write(chunk)
+    if injected:
+        run.out.write(chunk)
 
 
 async def _tell_injected(
     run: AgentRun, turn: TurnState, of_batch: PendingMessagesEvent[Any], injected: Sequence[ModelMessage]
 ) -> None:
-    fn = (run.options.pending_messages or {}).get("on_injected")
+    fn = (turn.pending_options or {}).get("on_injected")
     if fn is None:
         return
     event = PendingMessagesInjectedEvent(

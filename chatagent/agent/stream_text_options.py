@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from chatagent.generate import PrepareStep, PrepareStepEvent, StepChanges, Tools
     from chatagent.model import LanguageModel, ModelMessage, ProviderOptions
 
-__all__ = ["LanguageModelRegistry", "stream_text_arguments"]
+__all__ = ["LanguageModelRegistry", "prepare_next_step", "step_hook", "stream_text_arguments"]
 
 
 class LanguageModelRegistry(Protocol):
@@ -81,15 +81,16 @@ def step_hook(run: AgentRun) -> PrepareStep:
         turn = run.turn
         if turn is None or (made_in is not None and turn is not made_in):
             return None
-        return await _prepare(run, turn, event)
+        return await prepare_next_step(run, turn, event)
 
     return prepare_step
 
 
-async def _prepare(run: AgentRun, turn: TurnState, event: PrepareStepEvent) -> StepChanges | None:
+async def prepare_next_step(run: AgentRun, turn: TurnState, event: PrepareStepEvent) -> StepChanges | None:
+    """Compact, steer, and take in what `chat.inject` queued, in this order (N-52)."""
     messages: list[ModelMessage] = list(event.messages)
     is_compacted = False
-    options = run.options.compaction
+    options = turn.compaction_options
     if options is not None:
         plan = CompactionPlan(should_compact=options["should_compact"], summarize=options["summarize"])
         result = await compact(run, turn, messages, event.steps, plan)

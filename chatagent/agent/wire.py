@@ -32,6 +32,7 @@ __all__ = [
     "parse_payload",
     "read_incoming",
     "record_kind",
+    "stop_reason",
 ]
 
 Trigger = Literal["submit-message", "regenerate-message", "preload", "handover-prepare", "action", "close"]
@@ -78,7 +79,7 @@ def input_of(record: Record) -> Mapping[str, Any]:
     if isinstance(data, str):
         try:
             data = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
     return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
 
@@ -97,6 +98,11 @@ def is_message(record: Record) -> bool:
 def is_stop(record: Record) -> bool:
     """Return whether a record asks to stop the turn."""
     return record_kind(record) == "stop"
+
+
+def stop_reason(record: Record) -> str:
+    """Return what the signals that a stop aborts show as their reason (C-112)."""
+    return input_of(record).get("message") or "stopped"
 
 
 def is_handover(record: Record) -> bool:

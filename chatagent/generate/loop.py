@@ -152,7 +152,7 @@ class Call:
         """Close the call because its last reader was dropped, perhaps after the event loop has gone."""
         try:
             is_here = current_token() == self._token
-        except (RuntimeError, anyio.NoEventLoopError):
+        except RuntimeError:
             is_here = False
         if is_here:
             self.close()

@@ -262,12 +262,7 @@ def _is_shown(part: _ToolPart, conversion: Conversion, *, superseded: bool) -> b
 
 
 def _block(block: Sequence[UIPart], conversion: Conversion) -> Iterator[ModelMessage]:
-    """Yield what the parts of one step give: an assistant message, and a tool message if a call was answered.
-
-    A block of data parts that nobody converts gives an assistant message without content; one without parts, nothing.
-    """
-    if not block:
-        return
+    """Yield what the parts of one step give: an assistant and a tool message, each only if it holds something."""
     content: list[AssistantContentPart] = []
     answers: list[ToolContentPart] = []
     for part in block:
@@ -278,7 +273,8 @@ def _block(block: Sequence[UIPart], conversion: Conversion) -> Iterator[ModelMes
             converted = _said(part, conversion)
             if converted is not None:
                 content.append(converted)
-    yield AssistantMessage(tuple(content))
+    if content:
+        yield AssistantMessage(tuple(content))
     if answers:
         yield ToolMessage(tuple(answers))
 
@@ -380,8 +376,8 @@ def _output_event(part: _ToolPart) -> ToModelOutputEvent:
 
 
 def _input(part: _ToolPart) -> object:
-    if part.state == "output-error" and part.input is None and part.raw_input is not None:
-        return part.raw_input
+    if part.state == "output-error" and part.input is None:
+        return UNSET if part.raw_input is None else part.raw_input
     return _given(part, "input")
 
 

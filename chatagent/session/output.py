@@ -69,8 +69,8 @@ class RunOutput:
             headers["session-in-event-id"] = str(in_cursor)
         self._answers = ()
         number = self._writer.write(control_record("turn-complete", **headers), commit_in=in_cursor)
-        last = await self._writer.flush()
-        number = last if number is None else number
+        await self._writer.flush()
+        number = self._writer.last_control if number is None else number
         previous, self.last_turn_complete = self.last_turn_complete, number
         if previous is not None:
             self._writer.write(trim_record(before=previous))

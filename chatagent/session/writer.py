@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from chatagent.current import current_clock
 from chatagent.errors import InvalidArgumentError, RecordTooLargeError, StoreClosedError
 from chatagent.session.limits import MAX_BATCH, MAX_RECORDS, weigh_record
-from chatagent.session.records import NewRecord
+from chatagent.session.records import NewRecord, control_type
 from chatagent.session.store import NowaitStore
 from chatagent.session.values import BYTES_PER_WEIGHT
 from chatagent.tasks import OwnedTask
@@ -40,6 +40,11 @@ class _Unwritten(NamedTuple):
     record: NewRecord
     weight: int
     commit_in: int | None
+
+    @property
+    def ends_batch(self) -> bool:
+        """Whether nothing behind it may join its batch: its number must be known, or the batch has its one commit."""
+        return self.commit_in is not None or control_type(self.record) is not None
 
 
 class ChannelWriter:
@@ -92,6 +97,8 @@ class ChannelWriter:
         """What has failed the writer; `None` while it lives."""
         self.last = -1
         """The last number that the store has given; -1 before the first."""
+        self.last_control = -1
+        """The last number that it has given to a control record that was appended by the task."""
 
     def write(self, record: NewRecord, *, commit_in: int | None = None) -> int | None:
         """Write one record behind all that were written before.
@@ -229,7 +236,7 @@ class ChannelWriter:
             self._wake()
 
     def _next_batch(self) -> list[_Unwritten]:
-        """Take what has gathered, up to the limits of a batch; a commit ends it, since a batch has one."""
+        """Take what has gathered, up to the limits of a batch; a control record or a commit ends it."""
         batch: list[_Unwritten] = []
         weight = 0
         while self._queue and len(batch) < MAX_RECORDS:
@@ -237,7 +244,7 @@ class ChannelWriter:
             if batch and weight > _BATCH_WEIGHT:
                 break
             batch.append(self._queue.popleft())
-            if batch[-1].commit_in is not None:
+            if batch[-1].ends_batch:
                 break
         return batch
 
@@ -253,6 +260,8 @@ class ChannelWriter:
             commit_in=batch[-1].commit_in,
         )
         self.last = ack.last
+        if batch[-1].ends_batch:
+            self.last_control = ack.last
         self._stored += len(batch)
         self._weight -= sum(each.weight for each in batch)
 

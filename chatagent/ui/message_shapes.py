@@ -10,12 +10,16 @@ from typing import Final, cast
 from chatagent.errors import MessageValidationError
 from chatagent.ui.kinds import UNSET
 from chatagent.ui.shapes import (
+    FORBIDDEN,
     Check,
+    Field,
+    Optional,
     Shape,
     anything,
     as_object,
     boolean,
     exactly,
+    index,
     json_object,
     list_of,
     object_of,
@@ -26,17 +30,22 @@ from chatagent.ui.shapes import (
 __all__ = ["check_message"]
 
 _PROVIDER_METADATA: Final = object_of(json_object)
-_METADATA: Final[dict[str, Check]] = {"providerMetadata": _PROVIDER_METADATA}
-_BLOCK_STATE: Final = one_of("streaming", "done")
-_TYPE: Final[dict[str, Check]] = {"type": string}
+_METADATA: Final[dict[str, Field]] = {"providerMetadata": Optional(_PROVIDER_METADATA)}
+_BLOCK_STATE: Final = Optional(one_of("streaming", "done"))
+_TITLE: Final = Optional(string)
+_FILENAME: Final = Optional(string)
+_ANYTHING: Final = Optional(anything)
 
-_TEXT: Final = Shape(
-    required={**_TYPE, "text": string},
-    optional={"state": _BLOCK_STATE, "citations": list_of(anything), **_METADATA},
-)
+_STEERING_TEXT: Final = Shape({"type": string, "text": string, **_METADATA})
 _FILE: Final = Shape(
-    required={**_TYPE, "mediaType": string, "url": string},
-    optional={"filename": string, "providerReference": object_of(string), **_METADATA},
+    {
+        "type": string,
+        "mediaType": string,
+        "filename": _FILENAME,
+        "url": string,
+        "providerReference": Optional(object_of(string)),
+        **_METADATA,
+    }
 )
 
 
@@ -56,88 +65,126 @@ def _by_type(value: object, path: str, shapes: dict[str, Check]) -> object:
     return shape(value, path)
 
 
-_STEERING_SHAPES: Final[dict[str, Check]] = {"text": _TEXT, "file": _FILE}
+_STEERING_SHAPES: Final[dict[str, Check]] = {"text": _STEERING_TEXT, "file": _FILE}
 
 
 def _steering_part(value: object, path: str) -> object:
     return _by_type(value, path, _STEERING_SHAPES)
 
 
+# Citations ----------------------------------------------------------------------------------------------------------
+
+_SOURCES: Final = {
+    "url": Shape({"type": string, "sourceType": string, "id": string, "url": string, "title": _TITLE, **_METADATA}),
+    "document": Shape(
+        {
+            "type": string,
+            "sourceType": string,
+            "id": string,
+            "mediaType": string,
+            "title": string,
+            "filename": _FILENAME,
+            **_METADATA,
+        }
+    ),
+}
+_SOURCE_TYPE: Final = one_of(*_SOURCES)
+
+
+def _source(value: object, path: str) -> object:
+    kind = as_object(value, path).get("sourceType", UNSET)
+    return _SOURCES[cast("str", _SOURCE_TYPE(kind, f"{path}.sourceType"))](value, path)
+
+
+_CITATION: Final = Shape(
+    {"source": _source, "startIndex": Optional(index), "endIndex": Optional(index), "citedText": Optional(string)}
+)
+
 # Tool parts ---------------------------------------------------------------------------------------------------------
 
-_ASKED: Final[dict[str, Check]] = {
-    "requestReason": string,
-    "descriptor": anything,
-    "isAutomatic": boolean,
-    "signature": string,
-    "inputSchemaInput": anything,
+
+def _approval(approved: Field, reason: Field) -> Shape:
+    return Shape(
+        {
+            "id": string,
+            "approved": approved,
+            "descriptor": _ANYTHING,
+            "requestReason": Optional(string),
+            "reason": reason,
+            "isAutomatic": Optional(boolean),
+            "signature": Optional(string),
+            "inputSchemaInput": _ANYTHING,
+        }
+    )
+
+
+_ASKED: Final = _approval(FORBIDDEN, FORBIDDEN)
+_ANSWERED: Final = _approval(boolean, Optional(string))
+_GRANTED: Final = _approval(exactly(value=True), Optional(string))
+_DENIED: Final = _approval(exactly(value=False), Optional(string))
+
+_CALL: Final[dict[str, Field]] = {
+    "type": string,
+    "toolCallId": string,
+    "title": _TITLE,
+    "toolMetadata": Optional(json_object),
+    "state": string,
+    "input": anything,
+    "providerExecuted": Optional(boolean),
+    "output": FORBIDDEN,
+    "errorText": FORBIDDEN,
+    "callProviderMetadata": Optional(_PROVIDER_METADATA),
+    "approval": FORBIDDEN,
 }
-"""What the question holds, answered or not."""
+"""What is said of a call, unless its state says otherwise."""
 
-_PENDING_APPROVAL: Final = Shape(required={"id": string}, optional=_ASKED, forbidden=("approved", "reason"))
-
-
-def _answered_approval(approved: Check) -> Shape:
-    return Shape(required={"id": string, "approved": approved}, optional={"reason": string, **_ASKED})
-
-
-_GRANTED_APPROVAL: Final = _answered_approval(exactly(value=True))
-
-_STATES: Final[dict[str, Shape]] = {
-    "input-streaming": Shape(
-        optional={"rawInput": anything, "inputEncoding": one_of("json", "text")},
-        forbidden=("output", "errorText", "approval"),
-    ),
-    "input-available": Shape(forbidden=("output", "errorText", "approval")),
-    "approval-requested": Shape(required={"approval": _PENDING_APPROVAL}, forbidden=("output", "errorText")),
-    "approval-responded": Shape(required={"approval": _answered_approval(boolean)}, forbidden=("output", "errorText")),
-    "output-available": Shape(
-        optional={
-            "output": anything,
-            "preliminary": boolean,
-            "resultProviderMetadata": _PROVIDER_METADATA,
-            "approval": _GRANTED_APPROVAL,
-        },
-        forbidden=("errorText",),
-    ),
-    "output-error": Shape(
-        required={"errorText": string},
-        optional={
-            "rawInput": anything,
-            "resultProviderMetadata": _PROVIDER_METADATA,
-            "approval": _GRANTED_APPROVAL,
-        },
-        forbidden=("output",),
-    ),
-    "output-denied": Shape(
-        required={"approval": _answered_approval(exactly(value=False))},
-        forbidden=("output", "errorText"),
-    ),
+_RESULT: Final[dict[str, Field]] = {
+    "resultProviderMetadata": Optional(_PROVIDER_METADATA),
+    "approval": Optional(_GRANTED),
 }
-"""What each state adds. `input` and `output` may be absent in any state: an undefined one is left out by JavaScript."""
+_STATES: Final[dict[str, dict[str, Field]]] = {
+    "input-streaming": {
+        "input": _ANYTHING,
+        "rawInput": Optional(string),
+        "inputEncoding": Optional(one_of("json", "text")),
+    },
+    "input-available": {},
+    "approval-requested": {"approval": _ASKED},
+    "approval-responded": {"approval": _ANSWERED},
+    "output-available": {"output": anything, "preliminary": Optional(boolean), **_RESULT},
+    "output-error": {"input": _ANYTHING, "rawInput": _ANYTHING, "errorText": string, **_RESULT},
+    "output-denied": {"approval": _DENIED},
+}
+_ORDER: Final = (
+    "type",
+    "dynamic",
+    "toolName",
+    "toolCallId",
+    "title",
+    "toolMetadata",
+    "state",
+    "input",
+    "rawInput",
+    "inputEncoding",
+    "providerExecuted",
+    "output",
+    "errorText",
+    "callProviderMetadata",
+    "resultProviderMetadata",
+    "preliminary",
+    "approval",
+)
+"""In which order the keys of a tool part are checked: the first one that is wrong is the error."""
 
 
-def _tool_shapes(required: dict[str, Check], optional: dict[str, Check]) -> dict[str, Shape]:
-    return {
-        state: Shape(
-            required={**_TYPE, **required, "toolCallId": string, "state": string, **own.required},
-            optional={
-                "title": string,
-                "toolMetadata": json_object,
-                "providerExecuted": boolean,
-                "callProviderMetadata": _PROVIDER_METADATA,
-                "input": anything,
-                **optional,
-                **own.optional,
-            },
-            forbidden=own.forbidden,
-        )
-        for state, own in _STATES.items()
-    }
+def _tool_shapes(names: dict[str, Field]) -> dict[str, Shape]:
+    """Return the shape of each state, with the keys that name the tool."""
+    rules = {state: {**_CALL, **names, **own} for state, own in _STATES.items()}
+    return {state: Shape({key: own[key] for key in _ORDER if key in own}) for state, own in rules.items()}
 
 
-_STATIC_SHAPES: Final = _tool_shapes({}, {})
-_DYNAMIC_SHAPES: Final = _tool_shapes({"toolName": string}, {"dynamic": boolean})
+_STATIC_SHAPES: Final = _tool_shapes({})
+_DYNAMIC_SHAPES: Final = _tool_shapes({"dynamic": Optional(exactly(value=False)), "toolName": string})
 _STATE: Final = one_of(*_STATES)
 
 
@@ -157,21 +204,35 @@ def _dynamic_tool(value: object, path: str) -> object:
 # All parts ----------------------------------------------------------------------------------------------------------
 
 _PART_SHAPES: Final[dict[str, Check]] = {
-    "text": _TEXT,
-    "reasoning": Shape(required={**_TYPE, "text": string}, optional={"id": string, "state": _BLOCK_STATE, **_METADATA}),
-    "file": _FILE,
-    "reasoning-file": Shape(required={**_TYPE, "mediaType": string, "url": string}, optional=_METADATA),
-    "source-url": Shape(required={**_TYPE, "sourceId": string, "url": string}, optional={"title": string, **_METADATA}),
-    "source-document": Shape(
-        required={**_TYPE, "sourceId": string, "mediaType": string, "title": string},
-        optional={"filename": string, **_METADATA},
+    "text": Shape(
+        {
+            "type": string,
+            "text": string,
+            "citations": Optional(list_of(_CITATION)),
+            "state": _BLOCK_STATE,
+            **_METADATA,
+        }
     ),
-    "custom": Shape(required={**_TYPE, "kind": string}, optional=_METADATA),
-    "step-start": Shape(required=_TYPE),
-    "steering-message": Shape(required={**_TYPE, "id": string, "parts": list_of(_steering_part)}),
+    "reasoning": Shape({"type": string, "id": Optional(string), "text": string, "state": _BLOCK_STATE, **_METADATA}),
+    "file": _FILE,
+    "reasoning-file": Shape({"type": string, "mediaType": string, "url": string, **_METADATA}),
+    "source-url": Shape({"type": string, "sourceId": string, "url": string, "title": _TITLE, **_METADATA}),
+    "source-document": Shape(
+        {
+            "type": string,
+            "sourceId": string,
+            "mediaType": string,
+            "title": string,
+            "filename": _FILENAME,
+            **_METADATA,
+        }
+    ),
+    "custom": Shape({"type": string, "kind": string, **_METADATA}),
+    "step-start": Shape({"type": string}),
+    "steering-message": Shape({"type": string, "id": string, "parts": list_of(_steering_part)}),
     "dynamic-tool": _dynamic_tool,
     "tool-": _static_tool,
-    "data-": Shape(required={**_TYPE, "data": anything}, optional={"id": string}),
+    "data-": Shape({"type": string, "id": Optional(string), "data": anything}),
 }
 """The shape of each type; one that ends with a dash is for all types that begin so."""
 
@@ -181,8 +242,12 @@ def _part(value: object, path: str) -> object:
 
 
 _MESSAGE: Final = Shape(
-    required={"id": string, "role": one_of("system", "user", "assistant"), "parts": list_of(_part)},
-    optional={"metadata": anything},
+    {
+        "id": string,
+        "role": one_of("system", "user", "assistant"),
+        "metadata": _ANYTHING,
+        "parts": list_of(_part),
+    }
 )
 
 

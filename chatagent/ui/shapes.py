@@ -7,19 +7,24 @@ that is wrong is raised with its path. Which shapes messages have is `message_sh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias, cast
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeAlias, cast
 
 from chatagent.errors import MessageValidationError
 from chatagent.ui.kinds import UNSET
 
 __all__ = [
+    "FORBIDDEN",
     "Check",
+    "Field",
+    "Optional",
     "Shape",
     "anything",
     "as_object",
     "boolean",
     "exactly",
+    "index",
     "json_object",
     "list_of",
     "object_of",
@@ -31,15 +36,30 @@ Check: TypeAlias = Callable[[object, str], object]
 """Takes a value and its path; returns it clean, or raises a `MessageValidationError`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A key that may be absent; `null` is not absent."""
+
+    check: Check
+
+
+class _Forbidden(Enum):
+    FORBIDDEN = "forbidden"
+
+
+FORBIDDEN: Final = _Forbidden.FORBIDDEN
+"""A key that must be absent, because it would say something else."""
+
+Field: TypeAlias = Check | Optional | _Forbidden
+"""What stands under a key: a check alone means that the key is required."""
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
     """What an object holds, by wire key. Its keys are checked in the order in which they stand here."""
 
-    required: Mapping[str, Check] = field(default_factory=dict[str, Check])
-    optional: Mapping[str, Check] = field(default_factory=dict[str, Check])
-    """Keys that may be absent; `null` is not absent."""
-    forbidden: tuple[str, ...] = ()
-    """Keys that must be absent, because they would say something else; keys that nobody names are dropped."""
+    fields: Mapping[str, Field]
+    """Keys that nobody names are dropped."""
 
     def __call__(self, value: object, path: str) -> dict[str, object]:
         """Return the object with the keys that the shape knows.
@@ -47,21 +67,20 @@ class Shape:
         Raises:
             MessageValidationError: it is no object, or one of its keys is wrong.
         """
-        fields = as_object(value, path)
+        given = as_object(value, path)
         clean: dict[str, object] = {}
-        for key, check in self.required.items():
-            if key not in fields:
+        for key, rule in self.fields.items():
+            if key in given:
+                clean[key] = _accept(rule, given[key], f"{path}.{key}")
+            elif not isinstance(rule, Optional | _Forbidden):
                 raise MessageValidationError(field=f"{path}.{key}", value=UNSET, problem="the key is required")
-            clean[key] = check(fields[key], f"{path}.{key}")
-        for key, check in self.optional.items():
-            if key in fields:
-                clean[key] = check(fields[key], f"{path}.{key}")
-        for key in self.forbidden:
-            if key in fields:
-                raise MessageValidationError(
-                    field=f"{path}.{key}", value=fields[key], problem="it does not belong here: leave the key out"
-                )
         return clean
+
+
+def _accept(rule: Field, value: object, path: str) -> object:
+    if isinstance(rule, _Forbidden):
+        raise MessageValidationError(field=path, value=value, problem="it does not belong here: leave the key out")
+    return rule.check(value, path) if isinstance(rule, Optional) else rule(value, path)
 
 
 def as_object(value: object, path: str) -> dict[str, object]:
@@ -90,6 +109,13 @@ def string(value: object, path: str) -> object:
 def boolean(value: object, path: str) -> object:
     """Accept `true` and `false`."""
     return _of(bool, value, path, "true or false")
+
+
+def index(value: object, path: str) -> object:
+    """Accept a whole number from 0 up."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise _wrong(value, path, "a whole number, 0 or more")
+    return value
 
 
 def exactly(*, value: bool) -> Check:

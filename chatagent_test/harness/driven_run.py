@@ -57,6 +57,7 @@ class DrivenRun:
         self._strict, self._seeds = strict, seeds
         self._outbox: list[Callable[[], None]] = []
         self._run: AgentRun | None = None
+        self._was_killed = False
 
     @property
     def started(self) -> bool:
@@ -66,7 +67,17 @@ class DrivenRun:
     @property
     def error(self) -> BaseException | None:
         """What ended the run, if it failed."""
-        return None if self.task is None else self.task.error
+        return None if self.task is None or self._was_killed else self.task.error
+
+    @property
+    def run_id(self) -> str:
+        """The run's id, as hooks see it."""
+        return "" if self._run is None else self._run.run_id
+
+    @property
+    def deferred_done(self) -> bool:
+        """Whether all work that `chat.defer` has started is done."""
+        return self._run is None or all(task.done for task in self._run.deferred)
 
     def start(self, payload: Mapping[str, Any]) -> None:
         """Start the run with a boot payload in wire form; does nothing if it was started."""
@@ -104,9 +115,29 @@ class DrivenRun:
             payload = {"chatId": self._platform.chat_id, "trigger": "close"}
             self._platform.send({"kind": "message", "payload": payload})
             await driver.until_or_give_up(lambda: task.done, BUSY_GRACE)
+        await self.cancel("close", wait_timeout=wait_timeout)
+
+    async def kill(self, *, wait_timeout: float) -> None:
+        """Take the run's right to write, then cancel its task; what it still raises is nobody's failure."""
+        task = self.task
+        if task is None or task.done:
+            return
+        self._was_killed = True
+        if self._platform.is_open:
+            self._platform.store.revoke(self._platform.chat_id)
+        await self._cancel_task(task, wait_timeout)
+
+    async def cancel(self, reason: str, *, wait_timeout: float) -> None:
+        """Abort the run's signals; cancel its task if it has not ended 5 seconds later on its clock."""
+        task = self.task
+        if task is None:
+            return
         if not task.done and self._run is not None:
-            self._run.env.cancel.abort("close")
-            await driver.until_or_give_up(lambda: task.done, BUSY_GRACE, grace=CLOSE_GRACE)
+            self._run.env.cancel.abort(reason)
+            await self._driver.until_or_give_up(lambda: task.done, BUSY_GRACE, grace=CLOSE_GRACE)
+        await self._cancel_task(task, wait_timeout)
+
+    async def _cancel_task(self, task: OwnedTask, wait_timeout: float) -> None:
         if not task.done:
             task.cancel()
             with anyio.move_on_after(wait_timeout):
@@ -115,7 +146,7 @@ class DrivenRun:
             warnings.warn(
                 f"{task.name} does not end although it was cancelled; it stands at {innermost_user_frame(task)}",
                 ResourceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     async def _main(self, payload: Mapping[str, Any]) -> None:

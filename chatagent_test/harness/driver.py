@@ -62,6 +62,11 @@ class Driver:
         if isinstance(clock, VirtualClock):
             clock.ledgers.append(ledger)
 
+    def let_go(self) -> None:
+        """Have no more say in the clock's moves; others may go on living by it."""
+        if isinstance(self.clock, VirtualClock) and self.ledger in self.clock.ledgers:
+            self.clock.ledgers.remove(self.ledger)
+
     async def until(self, done: Callable[[], bool], what: str, *, move_time: bool = True) -> None:
         """Wait until something holds, moving virtual time as the run needs it.
 

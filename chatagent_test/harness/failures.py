@@ -31,6 +31,14 @@ class Failures:
         self._run, self._watch = run, watch
         self._run_error_told = False
 
+    def follow(self, run: DrivenRun) -> None:
+        """Look at another run from now on."""
+        self._run, self._run_error_told = run, False
+
+    def take_run_error(self) -> None:
+        """Take it that the test has heard of what ended the run."""
+        self._run_error_told = True
+
     @property
     def untold_of_turns(self) -> bool:
         """Whether a turn has failed and the test has not heard of it."""

@@ -6,6 +6,7 @@ are the harness's. A driver call returns when its turn has settled, raises when 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import anyio
@@ -27,6 +28,7 @@ from chatagent_test.harness.driver import Driver
 from chatagent_test.harness.failures import Failures
 from chatagent_test.harness.ids import CountedIds
 from chatagent_test.harness.platform import Platform
+from chatagent_test.harness.run_control import RunControl
 from chatagent_test.harness.seeds import Seeds
 from chatagent_test.harness.turn import PendingTurn, Turn, chunks_of, raw_chunks_of
 from chatagent_test.harness.watch import RunWatch, Sent, Streaming
@@ -53,7 +55,7 @@ Mode = Literal["preload", "submit-message", "continuation", "handover-prepare"]
 """How the run boots."""
 
 
-class ChatAgentHarness:
+class ChatAgentHarness(RunControl):
     """Drives one agent through a conversation. Made by `mock_chat_agent`; use it as `async with`."""
 
     def __init__(
@@ -98,6 +100,11 @@ class ChatAgentHarness:
             strict=strict,
             new_id=self._new_id,
             taken=self._counted.take,
+        )
+        self._task_context = task_context
+        self._run_number = 1
+        self._new_run = partial(
+            _new_run, self._platform, self._driver, setup_locals=setup_locals, strict=strict, new_id=self._new_id
         )
         self._run = DrivenRun(
             self._platform,
@@ -468,7 +475,7 @@ class ChatAgentHarness:
         """
         if self._driver.ledger.has_current_task():
             raise HarnessStateError(
-                "close: the run cannot wait for its own end; call it in the test, or let the run end with chat.end_run()"
+                "close: the run cannot wait for its own end; call it in the test, or end the run with chat.end_run()"
             )
         if self._state == "open":
             self._state = "closing"
@@ -543,15 +550,18 @@ class ChatAgentHarness:
         self._run.when_booted(lambda: sent.put(self._platform.send(data), self._watch))
 
     async def _await_turn(self, sent: Sent, until: Until, name: str) -> Turn:
-        watch, run = self._watch, self._run
+        watch = self._watch
         if until == "sent":
             await self._driver.until(lambda: sent.was_put or watch.ended, f"{name}: the run has not booted")
             return Turn(None, ())
         settled = until == "idle"
         await self._driver.until(
-            lambda: sent.is_over(watch, run, settled=settled) or watch.ended, f"{name}: the turn goes on"
+            lambda: sent.is_over(watch, self._run, settled=settled) or watch.ended, f"{name}: the turn goes on"
         )
-        if sent.is_dropped(watch, run):
+        if sent.died and not watch.ended and sent.turn_in(watch) is None:
+            problem = "the run died while it answered; what it had streamed stands in the history"
+            raise AgentRunEndedError(f"{name}: {problem}")
+        if sent.is_dropped(watch, self._run):
             raise HarnessStateError(f"{name}: no turn comes of it: the run has taken in a message with this id before")
         if not sent.is_answered(watch, settled=settled):
             self._raise_ended(name)
@@ -566,6 +576,7 @@ class ChatAgentHarness:
             await self._run.end(wait_timeout=self.wait_timeout)
         finally:
             self._state = "closed"
+            self._driver.let_go()
             if self._session is not None:
                 await self._session.aclose()
             await self._platform.close()
@@ -624,6 +635,20 @@ class ChatAgentHarness:
         raise AgentRunEndedError(
             f"{name}: the run of agent {self._agent.id!r} has ended, nobody is left to answer"
         ) from self.run_error
+
+
+def _new_run(
+    platform: Platform,
+    driver: Driver,
+    task_context: Mapping[str, Any] | None,
+    *,
+    setup_locals: Callable[[LocalValues], Any] | None,
+    strict: bool,
+    new_id: IdGenerator,
+) -> DrivenRun:
+    """Return a further run on a session, for which nothing is seeded."""
+    seeds = Seeds(platform.agent, reads_past=True, strict=strict, new_id=new_id, taken=lambda _messages: None)
+    return DrivenRun(platform, driver, task_context=task_context, setup_locals=setup_locals, strict=strict, seeds=seeds)
 
 
 def _reads_past(boot_payload: Mapping[str, Any], task_context: Mapping[str, Any] | None) -> bool:

@@ -6,7 +6,7 @@ reads, so the real decoding and the real replay apply.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from chatagent.agent import RunEnvironment, parse_payload
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from chatagent.clock import Clock
     from chatagent.ids import IdGenerator
     from chatagent.session import Direction, Snapshot
+    from chatagent.task import RunContext
     from chatagent.waiting import Ledger
     from chatagent_test.harness.seeds import Seeds
     from chatagent_test.harness.watch import RunWatch
@@ -66,7 +67,9 @@ class Platform:
         self.snapshots = InMemorySnapshotStore(sessions=self.store)
 
     async def open(self, seeds: Seeds) -> None:
-        """Create the session, with what was seeded in it."""
+        """Create the session, with what was seeded in it; does nothing for a further run."""
+        if self.is_open:
+            return
         await self.store.__aenter__()
         spec = SessionSpec(session_id=self.chat_id, task=self.agent.id)
         await self.store.create_session(spec)
@@ -118,7 +121,7 @@ class Platform:
             store=self.store,
             snapshots=_WatchedSnapshots(self),
             clock=self.clock,
-            context=make_run_context(task_context, now=self.clock.now()),
+            context=_with_epoch(make_run_context(task_context, now=self.clock.now()), lease.epoch),
             new_id=self.new_id,
             local_values=local_values,
             observer=self.watch,
@@ -151,6 +154,10 @@ class Platform:
         for direction, cursor in cursors.items():
             if isinstance(cursor, str) and cursor.isdecimal():
                 self.store.number_from(self.chat_id, direction, int(cursor) + 1)
+
+
+def _with_epoch(context: RunContext, epoch: int) -> RunContext:
+    return replace(context, run=replace(context.run, epoch=epoch))
 
 
 class _WatchedSnapshots:

@@ -38,6 +38,8 @@ class SeenTurn:
     settled_at: int | None = None
     """Position on `.out` at which it had settled."""
     hooks: list[HookCall] = field(default_factory=list[HookCall])
+    died: bool = False
+    """Whether its run ended before it was complete."""
     left: bool = False
     """Whether the run has gone on from it: waits, works on another, or has ended."""
     told: bool = False
@@ -159,6 +161,7 @@ class RunWatch(NullObserver):
         if self.turns:
             turn = self.turns[-1]
             turn.left = True
+            turn.died = turn.complete_at is None and turn.settled_at is None
             if turn.settled_at is None and turn.report is not None:
                 turn.settled_at = len(self.records)
 
@@ -166,10 +169,12 @@ class RunWatch(NullObserver):
 class Sent:
     """A record that was sent, or is about to be, and the turn that answers it."""
 
-    __slots__ = ("_position", "_turn", "_turns_before", "seq", "was_put")
+    __slots__ = ("_position", "_turn", "_turns_before", "died", "seq", "was_put")
 
     def __init__(self) -> None:
         self.was_put = False
+        self.died = False
+        """Whether a turn had begun to answer it and died with its run."""
         self.seq: int | None = None
         """Its number; `None` for the message of the boot payload."""
         self._position = 0
@@ -183,6 +188,8 @@ class Sent:
 
     def turn_in(self, watch: RunWatch) -> SeenTurn | None:
         """Return the turn that answers the record, once it has begun."""
+        if self._turn is not None and self._turn.died:
+            self.died, self._turn = True, None
         if self._turn is None and self.was_put:
             # From the turn on that was on when the record was put: its message may have been injected into that one.
             turns = watch.turns[max(self._turns_before - 1, 0) :]
@@ -191,7 +198,8 @@ class Sent:
 
     def _is_answered_by(self, turn: SeenTurn) -> bool:
         if turn.in_seq == self.seq:
-            return turn.first_out >= self._position
+            self.died = self.died or turn.died
+            return turn.first_out >= self._position and not turn.died
         return turn.report is not None and self.seq in turn.report.injected_seqs
 
     def is_answered(self, watch: RunWatch, *, settled: bool) -> bool:

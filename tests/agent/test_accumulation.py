@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,8 +26,10 @@ from agent.making import (
 from chatagent import chat
 from chatagent.agent import upsert_incoming_message
 from chatagent.errors import HookResultError, InvalidMessageError
-from chatagent.ui import UIMessage
 from chatagent_test import ChatAgentHarness, MockLanguageModel, mock_chat_agent, script
+
+if TYPE_CHECKING:
+    from chatagent.ui import UIMessage
 
 pytestmark = pytest.mark.anyio
 
@@ -321,7 +323,7 @@ async def test_on_the_hydrated_path_a_fresh_user_message_is_new() -> None:
 
 
 async def test_on_the_hydrated_path_every_model_message_of_the_incoming_one_is_new() -> None:
-    """G-45: the reference lists only the first. A message that the answer continues is listed before and after (T-41)."""
+    """G-45: the reference lists only the first. A message that the answer continues is listed twice (T-41)."""
     seen: list[Any] = []
     message = assistant("a-1", tool_part("tc-1", "output-available", input={}, output=1))
     agent = agent_of(

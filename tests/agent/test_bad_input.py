@@ -106,14 +106,14 @@ class Data(BaseModel):
 )
 async def test_a_message_that_breaks_its_form_is_refused_where_it_is_sent(message: Any, field: str, text: str) -> None:
     async with mock_chat_agent(agent_of()) as harness:
-        for send in (harness.send_message, harness.begin_message):
-            with pytest.raises(InvalidMessageError) as caught:
-                pending = send(message)
-                await pending
-            assert str(caught.value) == text
-            assert caught.value.field == field
+        with pytest.raises(InvalidMessageError) as sent:
+            await harness.send_message(message)
+        with pytest.raises(InvalidMessageError) as begun:
+            harness.begin_message(message)
         turn = await harness.send_message(user("u-2"))
 
+    assert str(sent.value) == str(begun.value) == text
+    assert sent.value.field == begun.value.field == field
     assert turn.index == 0
     assert kept(harness)[0] == "u-2"
     assert len(harness.turns) == 1
@@ -173,7 +173,8 @@ async def test_a_snapshot_of_a_newer_version_fails_the_boot_and_is_left_as_it_is
     await harness.close(raise_errors=True)
 
     assert str(caught.value) == (
-        "snapshot of session 'test-chat': `version` is 2, this release reads 1; upgrade chatagent or delete that snapshot"
+        "snapshot of session 'test-chat': `version` is 2, this release reads 1; upgrade chatagent or delete that "
+        "snapshot"
     )
     assert harness.run_error is caught.value
     assert harness.turns == []
@@ -286,10 +287,12 @@ async def test_a_script_that_ran_out_is_raised_by_the_driver_and_the_run_goes_on
 
 
 async def test_a_script_that_ran_out_in_a_turn_that_nobody_awaited_is_raised_at_the_end() -> None:
+    harness = mock_chat_agent(agent_of(saying()))
+    harness.begin_message("hello")
+    await harness.wait_idle()
+
     with pytest.raises(ScriptExhaustedError):
-        async with mock_chat_agent(agent_of(saying())) as harness:
-            harness.begin_message("hello")
-            await harness.wait_idle()
+        await harness.__aexit__(None, None, None)
 
 
 async def test_a_stream_part_of_an_unknown_type_fails_the_turn() -> None:

@@ -1,4 +1,4 @@
-"""Waiting for input and ending a run: idle, suspended, closed, exhausted, handed on (1.12, 1.14, G-20, G-37 to G-39)."""
+"""Waiting for input and ending a run: idle, suspended, closed, used up, handed on (1.12, 1.14, G-20, G-37 to G-39)."""
 
 from __future__ import annotations
 

@@ -21,13 +21,14 @@ from agent.compacting import (
 )
 from agent.making import agent_of, asking, assistant, roles, saying, types, user
 from chatagent import chat, is_step_count, stream_text, tool
-from chatagent.agent import CompactResult
 from chatagent.errors import AgentDefinitionError, HookResultError
-from chatagent.generate import FullToolCall
-from chatagent.model import UserMessage, message_to_wire
+from chatagent.model import LanguageModelUsage, UserMessage, message_to_wire
 from chatagent_test import mock_chat_agent, script
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable
+
+    from chatagent import AbortSignal
     from chatagent.agent import PendingMessagesOptions, RunEvent
 
 pytestmark = pytest.mark.anyio
@@ -200,29 +201,6 @@ async def test_prepare_messages_has_its_say() -> None:
     ]
 
 
-async def test_a_step_with_an_unanswered_call_is_not_compacted() -> None:
-    step = _step(CALLED, FullToolCall(tool_call_id="c-2", tool_name="look", input={}), ANSWERED)
-
-    result = await _in_turn(lambda: chat.compact([UserMessage("hi")], [step], summarize=_never, threshold=1))
-
-    assert result == CompactResult("skipped")
-    assert result.changes is None
-
-
-async def test_a_step_that_failed_is_not_compacted() -> None:
-    step = _step(CALLED, ANSWERED, finish_reason="error")
-
-    result = await _in_turn(lambda: chat.compact([UserMessage("hi")], [step], summarize=_never, threshold=1))
-
-    assert result == CompactResult("skipped")
-
-
-async def test_before_the_first_step_nothing_is_compacted() -> None:
-    result = await _in_turn(lambda: chat.compact([UserMessage("hi")], [], summarize=_never, threshold=1))
-
-    assert result == CompactResult("skipped")
-
-
 async def test_a_failing_summary_fails_the_step_and_compacts_nothing() -> None:
     model = saying(CALL, "later")
 
@@ -354,6 +332,39 @@ async def test_a_stopped_turn_is_not_compacted() -> None:
         await harness.send_stop()
         await pending
 
+    assert called(harness, "should_compact") == []
+
+
+class LateAnswer:
+    """An answer that goes on when the turn is stopped, and tells its usage."""
+
+    def __init__(self, signal: AbortSignal) -> None:
+        self.signal = signal
+
+    async def to_ui_message_stream(self, **options: Any) -> AsyncIterator[dict[str, Any]]:
+        yield {"type": "start", "messageId": "m-1"}
+        await self.signal.wait()
+
+    @property
+    def total_usage(self) -> Awaitable[LanguageModelUsage]:
+        return self._usage()
+
+    async def _usage(self) -> LanguageModelUsage:
+        return LanguageModelUsage(total_tokens=220)
+
+
+async def test_a_stopped_turn_is_not_compacted_even_if_its_usage_is_known() -> None:
+    completed: list[Any] = []
+    agent = compacting_agent(saying("x"), run=lambda event: LateAnswer(event.signal), on_turn_complete=completed.append)
+
+    async with mock_chat_agent(agent) as harness:
+        pending = harness.begin_message("hello")
+        await harness.wait_streaming()
+        await harness.send_stop()
+        turn = await pending
+
+    assert turn.stopped
+    assert completed[0].usage.total_tokens == 220
     assert called(harness, "should_compact") == []
 
 

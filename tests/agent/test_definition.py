@@ -251,9 +251,16 @@ async def test_every_hook_of_a_builder_is_called() -> None:
         "on_chat_resume",
     ]
     order: list[str] = []
+
+    def noting(name: str) -> Any:
+        def hook(event: Any) -> None:
+            order.append(name)
+
+        return hook
+
     builder: ChatBuilder[Any] = chat.with_ui_message()
     for name in names:
-        builder = getattr(builder, name)(lambda event, name=name: order.append(name))
+        builder = getattr(builder, name)(noting(name))
 
     async with mock_chat_agent(builder.agent(id="t", run=nothing)) as harness:
         await harness.send_message("a")
@@ -345,13 +352,17 @@ async def test_client_data_reaches_every_hook_as_it_came_without_a_schema() -> N
     assert seen == [data]
 
 
+def shouted(value: Any) -> Any:
+    return value["user"].upper()
+
+
 @pytest.mark.parametrize(
     ("schema", "expected"),
     [
         (Data, Data(user="ada")),
         (TypeAdapter(dict[str, str]), {"user": "ada"}),
         (dict[str, str], {"user": "ada"}),
-        (lambda value: value["user"].upper(), "ADA"),
+        (shouted, "ADA"),
         (None, {"user": "ada"}),
     ],
     ids=["model", "adapter", "type", "function", "none"],

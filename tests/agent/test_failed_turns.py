@@ -1,4 +1,4 @@
-"""Turns that fail: what the client is told, what is kept, and that the run goes on (rules E-1 to E-12, G-28 to G-33)."""
+"""Turns that fail: what the client is told, what is kept, and that the run goes on (E-1 to E-12, G-28 to G-33)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,12 @@ def failing_at(place: str, model: MockLanguageModel) -> ChatAgent[Any]:
 
         return agent_of(model, client_data_schema=parse, on_turn_complete=nothing)
     if place == "tools":
-        return agent_of(model, tools=lambda event: fail(event) and {}, on_turn_complete=nothing)
+
+        def no_tools(event: Any) -> dict[str, Any]:
+            fail(event)
+            return {}
+
+        return agent_of(model, tools=no_tools, on_turn_complete=nothing)
     if place == "run":
         ask = asking(model)
         return agent_of(run=lambda event: fail(event) and ask(event), on_turn_complete=nothing)
@@ -206,10 +211,8 @@ async def test_a_fragment_does_not_overwrite_a_finished_message() -> None:
         {"type": "text-start", "id": "t"},
         {**PARTIAL[2], "delta": "clobber"},
     ]
-    answers = iter(
-        [ChunkStream([*clobbering[:2], {**PARTIAL[2], "delta": "first answer"}, {"type": "finish"}])]
-        + [ChunkStream(clobbering, error=BROKEN)]
-    )
+    first = ChunkStream([*clobbering[:2], {**PARTIAL[2], "delta": "first answer"}, {"type": "finish"}])
+    answers = iter([first, ChunkStream(clobbering, error=BROKEN)])
 
     async with mock_chat_agent(agent_of(run=lambda event: next(answers), on_turn_complete=nothing)) as harness:
         await harness.send_message(user("u-1"))
@@ -237,8 +240,11 @@ async def test_open_tool_calls_are_cleaned_away() -> None:
 
 async def test_data_parts_that_were_written_join_what_is_left() -> None:
     """SSE-006."""
-    marker = {"type": "data-marker", "data": 1}
-    agent = breaking_once(saying(), PARTIAL, on_turn_start=lambda event: chat.response.write(marker))
+
+    def write(event: Any) -> None:
+        chat.response.write({"type": "data-marker", "data": 1})
+
+    agent = breaking_once(saying(), PARTIAL, on_turn_start=write)
 
     async with mock_chat_agent(agent) as harness:
         turn = await harness.send_message("hello")
@@ -313,10 +319,11 @@ async def test_an_error_that_the_model_reports_is_no_failure_of_the_turn() -> No
 
 
 async def test_the_agent_says_what_clients_read_of_a_model_s_error() -> None:
-    agent = agent_of(
-        saying(script.error("secret detail")),
-        ui_message_stream_options={"on_error": lambda error: f"sorry ({error})"},
-    )
+    def describe(error: object) -> str:
+        return f"sorry ({error})"
+
+    model = saying(script.error("secret detail"))
+    agent = agent_of(model, ui_message_stream_options={"on_error": describe})
 
     async with mock_chat_agent(agent) as harness:
         turn = await harness.send_message("hello")
@@ -424,11 +431,14 @@ async def test_a_failure_before_the_first_turn_ends_the_run_with_itself(place: s
     def fail(event: Any) -> None:
         raise BOOM
 
+    async def converse() -> None:
+        await harness.advance(31)
+        await harness.send_message("hello")
+
     harness = mock_chat_agent(agent_of(**{place: fail, "on_turn_complete": nothing}))
 
     with pytest.raises(ValueError, match=r"boom$") as caught:
-        await harness.advance(31)
-        await harness.send_message("hello")
+        await converse()
     await harness.close()
 
     assert caught.value is BOOM or caught.value.__cause__ is BOOM
@@ -497,7 +507,10 @@ async def test_the_agent_may_say_what_clients_read_of_an_exception() -> None:
     def fail(event: Any) -> None:
         raise BOOM
 
-    agent = agent_of(run=fail, on_turn_error=lambda error: f"{type(error).__name__}: please try again")
+    def describe(error: BaseException) -> str:
+        return f"{type(error).__name__}: please try again"
+
+    agent = agent_of(run=fail, on_turn_error=describe)
 
     async with mock_chat_agent(agent) as harness:
         turn = await harness.send_message("hello")

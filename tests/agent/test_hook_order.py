@@ -113,7 +113,7 @@ async def test_hydration_stands_behind_validation() -> None:
 
 
 async def test_hooks_see_the_answer_as_it_comes() -> None:
-    """The model is asked behind `run`, the client hears of the end before `on_turn_complete`, and the snapshot is last."""
+    """The model is asked behind `run`, the client hears of the end before `on_turn_complete`, the snapshot is last."""
     seen: dict[str, Any] = {}
     model = saying("hi")
 

@@ -1,9 +1,9 @@
-"""What user code calls while a run is on: writing, piping, deferring, injecting, records of the run (chat-agent 3.5 to 3.9)."""
+"""What user code calls in a run: writing, piping, deferring, injecting, records of the run (chat-agent 3.5 to 3.9)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel
@@ -26,6 +26,11 @@ from chatagent import ChatContextError, chat, locals, stream_text, tool
 from chatagent.errors import ChunkError, LocalNotFoundError
 from chatagent.ui import TextDelta, to_wire
 from chatagent_test import ChatAgentHarness, ChunkStream, mock_chat_agent, script
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chatagent.agent import ChatLocal
 
 pytestmark = pytest.mark.anyio
 
@@ -59,8 +64,11 @@ def part_types(message: Any) -> list[str]:
 @pytest.mark.parametrize("hook", ["on_chat_start", "on_turn_start", "on_before_turn_complete"])
 async def test_data_that_a_hook_of_the_turn_writes_joins_the_answer(hook: str) -> None:
     """N-22, N-26, T-49."""
-    hooks: dict[str, Any] = {"on_turn_complete": nothing, hook: lambda event: event.writer.write(CHART)}  # type: ignore[reportUnknownLambdaType]
-    agent = agent_of(**hooks)
+
+    def write(event: Any) -> None:
+        event.writer.write(CHART)
+
+    agent = agent_of(**{"on_turn_complete": nothing, hook: write})
 
     async with mock_chat_agent(agent) as harness:
         turn = await harness.send_message("hello")
@@ -113,7 +121,11 @@ async def test_transient_data_and_other_chunks_are_streamed_and_not_stored() -> 
 @pytest.mark.parametrize("hook", ["on_boot", "on_preload", "on_turn_complete"])
 async def test_data_written_outside_the_answer_is_streamed_and_not_stored(hook: str) -> None:
     """N-26."""
-    agent = agent_of(saying("one", "two"), **{hook: lambda event: chat.response.write(CHART)})
+
+    def write(event: Any) -> None:
+        chat.response.write(CHART)
+
+    agent = agent_of(saying("one", "two"), **{hook: write})
 
     async with mock_chat_agent(agent) as harness:
         first = await harness.send_message("a")
@@ -529,14 +541,15 @@ class Plain:
 
 visit = chat.local(Visit, id="visit")
 plain = chat.local(Plain, id="plain")
-mapping = chat.local(dict, id="mapping")
+mapping: ChatLocal[dict[str, Any]] = chat.local(dict, id="mapping")
 
 
-async def in_run(work: Any, **options: Any) -> Any:
+async def in_run(work: Callable[[], Any], *, boot: Callable[[], None] = lambda: None) -> Any:
     """What `work` returns when it is called in `on_turn_start`."""
     results: list[Any] = []
+    agent = agent_of(on_boot=lambda event: boot(), on_turn_start=lambda event: results.append(work()))
 
-    async with mock_chat_agent(agent_of(on_turn_start=lambda event: results.append(work()), **options)) as harness:
+    async with mock_chat_agent(agent) as harness:
         turn = await harness.send_message("hello")
         if turn.error is not None:
             raise turn.error
@@ -551,26 +564,26 @@ async def test_a_record_is_set_up_read_and_changed_by_attribute() -> None:
         visit.turns += 1
         return fresh, visit.turns, visit.has_changed(), visit.has_changed(), visit.get(), list(visit), "name" in visit
 
-    result = await in_run(work, on_boot=lambda event: visit.init({"turns": 4}))
+    result = await in_run(work, boot=lambda: visit.init({"turns": 4}))
 
     assert result == (False, 5, True, False, Visit(turns=5), ["turns", "name"], True)
 
 
-@pytest.mark.parametrize(
-    ("record", "value", "name", "changed"),
-    [
-        (plain, Plain(1), "count", Plain(2)),
-        (mapping, {"count": 1}, "count", {"count": 2}),
-        (plain, {"count": 1}, "count", Plain(2)),
-    ],
-)
+RECORDS: list[tuple[Any, Any, str, Any]] = [
+    (plain, Plain(1), "count", Plain(2)),
+    (mapping, {"count": 1}, "count", {"count": 2}),
+    (plain, {"count": 1}, "count", Plain(2)),
+]
+
+
+@pytest.mark.parametrize(("record", "value", "name", "changed"), RECORDS)
 async def test_a_record_may_be_of_any_class_or_a_dict(record: Any, value: Any, name: str, changed: Any) -> None:
     def work() -> Any:
         before = getattr(record, name)
         setattr(record, name, 2)
         return before, record.get()
 
-    assert await in_run(work, on_boot=lambda event: record.init(value)) == (1, changed)
+    assert await in_run(work, boot=lambda: record.init(value)) == (1, changed)
 
 
 async def test_what_was_given_and_what_was_read_are_copies() -> None:
@@ -582,7 +595,7 @@ async def test_what_was_given_and_what_was_read_are_copies() -> None:
         given.turns = 77
         return visit.turns
 
-    assert await in_run(work, on_boot=lambda event: visit.init(given)) == 1
+    assert await in_run(work, boot=lambda: visit.init(given)) == 1
 
 
 async def test_a_record_that_was_not_set_up_reads_as_nothing_and_says_where_to_do_it() -> None:

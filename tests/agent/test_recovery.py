@@ -1,4 +1,4 @@
-"""Booting behind a run that died: what is replayed, what the recovery hook may decide, what is dispatched (1.7 to 1.11)."""
+"""Booting behind a run that died: what is replayed, what the hook may decide, what is dispatched (1.7 to 1.11)."""
 
 from __future__ import annotations
 

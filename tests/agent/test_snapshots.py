@@ -1,4 +1,4 @@
-"""Snapshots and cursors: what is saved, when, and what the next run makes of it (rules S-1 to S-5, G-8, G-26, G-58, G-60)."""
+"""Snapshots and cursors: what is saved, when, and what the next run makes of it (S-1 to S-5, G-8, G-26, G-58, G-60)."""
 
 from __future__ import annotations
 
@@ -394,7 +394,8 @@ async def test_a_stored_snapshot_of_another_version_fails_the_boot() -> None:
     await harness.close()
 
     assert str(caught.value) == (
-        "snapshot of session 'test-chat': `version` is 2, this release reads 1; upgrade chatagent or delete that snapshot"
+        "snapshot of session 'test-chat': `version` is 2, this release reads 1; upgrade chatagent or delete that "
+        "snapshot"
     )
     assert (caught.value.found, caught.value.supported) == (2, 1)
     assert harness.get_snapshot() is None

@@ -245,7 +245,7 @@ async def test_a_message_that_comes_during_an_action_is_a_turn() -> None:
     async def act(event: Any) -> None:
         await gate.wait()
 
-    agent = steering_agent(model, {"should_inject": always}, on_action=act)
+    agent = steering_agent(model, {"should_inject": always, "on_received": always}, on_action=act)
 
     async with mock_chat_agent(agent) as harness:
         async with anyio.create_task_group() as tasks:
@@ -257,7 +257,7 @@ async def test_a_message_that_comes_during_an_action_is_a_turn() -> None:
         await harness.wait_idle()
 
     assert [turn.text for turn in harness.turns] == ["", "done"]
-    assert called(harness, "should_inject") == []
+    assert called(harness, "on_received") == called(harness, "should_inject") == []
 
 
 # --- the same message twice ---

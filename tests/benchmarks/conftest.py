@@ -1,6 +1,7 @@
 """Benchmarks: quick runs without limits by default, measured ones with `--benchmark-enable`.
 
-They compare two things of one process with each other, so that a noisy machine makes both slow; only ratios have limits.
+They compare two things of one process with each other, so that a noisy machine makes both slow. Only ratios have
+limits.
 """
 
 from __future__ import annotations

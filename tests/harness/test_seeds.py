@@ -1,4 +1,4 @@
-"""Seeds: what a boot finds, when a seed is refused, and what the harness says of the boot (G-6, G-12, G-13, X-20, X-21)."""
+"""Seeds: what a boot finds, when a seed is refused, what the harness says of the boot (G-6, G-12, G-13, X-20, X-21)."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ async def test_a_seed_that_a_fresh_boot_would_not_read_is_refused(what: str) -> 
     await harness.close()
 
     assert str(caught.value) == (
-        f"this boot would not read the seeded {what}: only a continuation or a retry reads the past; make the harness with "
-        'continuation=True, or with task_context={"attempt": {"number": 2}}'
+        f"this boot would not read the seeded {what}: only a continuation or a retry reads the past; make the harness "
+        'with continuation=True, or with task_context={"attempt": {"number": 2}}'
     )
 
 

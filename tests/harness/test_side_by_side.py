@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
@@ -10,8 +10,10 @@ import pytest
 
 from agent.making import agent_of, asking, ids, saying, texts, user
 from chatagent import chat, locals
-from chatagent.agent import ChatLocal
 from chatagent_test import MockLanguageModel, mock_chat_agent, script
+
+if TYPE_CHECKING:
+    from chatagent.agent import ChatLocal
 
 pytestmark = pytest.mark.anyio
 

@@ -1,4 +1,4 @@
-"""Waiting for a run: for a predicate, for text, for quiet, for its end; and what is said when it does not come (4.6, D4)."""
+"""Waiting for a run: for text, quiet, its end, a predicate; and what is said when it does not come (4.6, D4)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from chatagent_test import MockLanguageModel, mock_chat_agent, script
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from chatagent import ChatAgent
     from chatagent_test import ChatAgentHarness
 
 pytestmark = pytest.mark.anyio
@@ -404,20 +405,28 @@ async def test_a_failing_boot_is_raised_once_and_is_the_cause_of_what_comes_late
 
 
 async def test_a_failing_boot_that_no_driver_saw_is_raised_at_the_end_of_the_block() -> None:
-    with pytest.raises(ValueError, match=r"^boom$") as caught:
+    async def look_on() -> None:
         async with mock_chat_agent(agent_of(on_boot=fail)) as harness:
             while not harness.run_ended:
                 await anyio.lowlevel.checkpoint()
 
+    with pytest.raises(ValueError, match=r"^boom$") as caught:
+        await look_on()
+
     assert caught.value is BOOM
+
+
+async def begin_and_leave(agent: ChatAgent[Any], *, action: bool = False) -> None:
+    """Send something, wait for quiet without looking at the turn, and leave the block."""
+    async with mock_chat_agent(agent) as harness:
+        await (harness.send_action if action else harness.send_message)("x", until="sent")
+        await harness.wait_idle()
 
 
 async def test_a_failed_turn_that_no_driver_saw_is_raised_at_the_end_of_the_block() -> None:
     """D6."""
     with pytest.raises(ValueError, match=r"^boom$") as caught:
-        async with mock_chat_agent(agent_of(run=fail)) as harness:
-            harness.begin_message("hello")
-            await harness.wait_idle()
+        await begin_and_leave(agent_of(run=fail))
 
     assert caught.value is BOOM
 
@@ -425,12 +434,7 @@ async def test_a_failed_turn_that_no_driver_saw_is_raised_at_the_end_of_the_bloc
 @pytest.mark.parametrize("hook", ["on_turn_start", "on_before_turn_complete", "on_turn_complete", "on_action"])
 async def test_whatever_hook_failed_is_raised_at_the_end_of_the_block(hook: str) -> None:
     with pytest.raises(ValueError, match=r"^boom$"):
-        async with mock_chat_agent(agent_of(**{hook: fail})) as harness:
-            if hook == "on_action":
-                await harness.send_action("x", until="sent")
-            else:
-                await harness.send_message("x", until="sent")
-            await harness.wait_idle()
+        await begin_and_leave(agent_of(**{hook: fail}), action=hook == "on_action")
 
 
 async def test_a_failed_turn_that_a_driver_returned_is_not_raised_again() -> None:
@@ -450,11 +454,14 @@ async def test_a_failed_turn_whose_error_was_read_is_not_raised_again() -> None:
 
 
 async def test_what_the_block_itself_raised_comes_first() -> None:
-    with pytest.raises(LookupError, match=r"^mine$"):
+    async def fail_too() -> None:
         async with mock_chat_agent(agent_of(run=fail)) as harness:
             harness.begin_message("hello")
             await harness.wait_idle()
             raise LookupError("mine")
+
+    with pytest.raises(LookupError, match=r"^mine$"):
+        await fail_too()
 
 
 async def test_an_explicit_close_raises_only_if_it_is_asked_to() -> None:

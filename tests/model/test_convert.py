@@ -49,10 +49,10 @@ def tool_part(state: str, **fields: Any) -> dict[str, Any]:
 REQUESTED = tool_part("approval-requested", approval={"id": "a1"})
 
 
-def test_a_block_of_data_parts_gives_an_assistant_message_without_content() -> None:
-    data = assistant({"type": "data-note", "data": 1})
+def test_a_block_of_data_parts_that_nobody_converts_gives_no_message() -> None:
+    data = assistant({"type": "data-note", "data": 1}, {"type": "step-start"}, {"type": "text", "text": "x"})
 
-    assert convert_to_model_messages([data]) == [AssistantMessage(())]
+    assert convert_to_model_messages([data]) == [AssistantMessage((TextPart("x"),))]
 
 
 def test_a_message_whose_parts_are_all_dropped_gives_none() -> None:
@@ -136,7 +136,7 @@ def test_a_failed_call_without_call_metadata_takes_that_of_its_result() -> None:
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"input": None}, {"input": None}),
+        ({"input": None}, {}),
         ({}, {}),
         ({"input": None, "rawInput": "{"}, {"input": "{"}),
         ({"input": 0, "rawInput": "{"}, {"input": 0}),

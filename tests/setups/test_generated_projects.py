@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import pytest
 
 pytest_plugins = ["pytester"]
 

@@ -296,6 +296,31 @@ def test_the_kind_of_a_call_in_this_step_wins_over_that_of_an_input_error() -> N
     ]
 
 
+def test_the_title_of_an_input_error_is_not_taken_over() -> None:
+    told = ToolInputError("c2", "w", {}, "bad", title="New", tool_metadata={"m": 1})
+
+    parts = reduce(ToolInputStart("c1", "w", title="Old"), ToolInputError("c1", "w", {}, "bad", title="New"), told)
+
+    assert [part.get("title") for part in parts] == ["Old", None]
+    assert parts[1]["toolMetadata"] == {"m": 1}
+
+
+def test_an_answer_to_an_approval_may_say_more_of_the_call() -> None:
+    answer = ToolApprovalResponse("a1", approved=True, provider_executed=True, provider_metadata={"p": {"x": 1}})
+
+    (part,) = reduce(ToolInputAvailable("c1", "w", {}), ToolApprovalRequest("a1", "c1"), answer)
+
+    assert part == {
+        "type": "tool-w",
+        "toolCallId": "c1",
+        "state": "approval-responded",
+        "input": {},
+        "providerExecuted": True,
+        "callProviderMetadata": {"p": {"x": 1}},
+        "approval": {"id": "a1", "approved": True},
+    }
+
+
 def test_a_new_call_of_the_same_id_clears_what_belonged_to_the_old_state() -> None:
     parts = reduce(
         ToolInputAvailable("c1", "w", 1, title="W"),

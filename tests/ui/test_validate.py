@@ -25,6 +25,16 @@ from ui.well_formed import well_formed_chunks
 if TYPE_CHECKING:
     from chatagent.ui import Chunk
 
+LINK: dict[str, Any] = {"type": "source", "sourceType": "url", "id": "s", "url": "u", "providerMetadata": {"p": {}}}
+DOCUMENT: dict[str, Any] = {
+    "type": "source",
+    "sourceType": "document",
+    "id": "s",
+    "mediaType": "a/b",
+    "title": "t",
+    "filename": "f",
+}
+CITATION: dict[str, Any] = {"source": LINK, "startIndex": 0, "endIndex": 2, "citedText": "x"}
 APPROVAL = {"id": "p"}
 GRANTED = {"id": "p", "approved": True}
 DENIED = {"id": "p", "approved": False}
@@ -60,8 +70,16 @@ def note_number(value: Any) -> int:
     return int(value["n"])
 
 
-def call(state: str, **fields: Any) -> dict[str, Any]:
+def bare_call(state: str, **fields: Any) -> dict[str, Any]:
     return {"type": "tool-weather", "toolCallId": "c", "state": state, **fields}
+
+
+def call(state: str, **fields: Any) -> dict[str, Any]:
+    """Return a call with the input and output that its state asks for."""
+    needed: dict[str, Any] = {} if state in ("input-streaming", "output-error") else {"input": {}}
+    if state == "output-available":
+        needed["output"] = 1
+    return bare_call(state, **{**needed, **fields})
 
 
 def checked(*parts: Any, **options: Any) -> list[object]:
@@ -78,7 +96,13 @@ def refused(messages: object, **options: Any) -> MessageValidationError:
 # --- structure -------------------------------------------------------------------------------------------------
 
 PARTS: list[dict[str, Any]] = [
-    {"type": "text", "text": "", "state": "done", "citations": [{"a": 1}], "providerMetadata": {"p": {"k": [1]}}},
+    {
+        "type": "text",
+        "text": "",
+        "state": "done",
+        "citations": [CITATION, {"source": DOCUMENT}],
+        "providerMetadata": {"p": {"k": [1]}},
+    },
     {"type": "reasoning", "text": "", "id": "b", "state": "streaming"},
     {"type": "file", "mediaType": "a/b", "url": "u", "filename": "f", "providerReference": {"p": "id"}},
     {"type": "reasoning-file", "mediaType": "a/b", "url": "u"},
@@ -95,7 +119,7 @@ PARTS: list[dict[str, Any]] = [
     call("output-available", input={}, output=None, preliminary=True, approval=GRANTED),
     call("output-error", errorText="e", rawInput="x", resultProviderMetadata={"p": {}}, approval=GRANTED),
     call("output-denied", input={}, approval={**DENIED, "inputSchemaInput": None}),
-    {"type": "dynamic-tool", "toolName": "x", "toolCallId": "c", "state": "input-available", "dynamic": False},
+    {**call("input-available"), "type": "dynamic-tool", "toolName": "x", "dynamic": False},
 ]
 
 
@@ -146,6 +170,9 @@ def test_messages_may_be_given_as_objects_and_hold_objects() -> None:
         ({"type": "text", "text": "x", "state": None}, ".state"),
         ({"type": "text", "text": "x", "state": "open"}, ".state"),
         ({"type": "text", "text": "x", "providerMetadata": {"p": 1}}, ".providerMetadata.p"),
+        ({"type": "text", "text": "x", "citations": [CITATION, {}]}, ".citations[1].source"),
+        ({"type": "text", "text": "x", "citations": [{"source": {"url": "u"}}]}, ".citations[0].source.sourceType"),
+        ({"type": "text", "text": "x", "citations": [{**CITATION, "endIndex": -1}]}, ".citations[0].endIndex"),
         ({"type": "file", "mediaType": "a/b"}, ".url"),
         ({"type": "file", "mediaType": "a/b", "url": "u", "providerReference": {"p": 1}}, ".providerReference.p"),
         ({"type": "data-x"}, ".data"),
@@ -156,7 +183,12 @@ def test_messages_may_be_given_as_objects_and_hold_objects() -> None:
         (call("running"), ".state"),
         (call("partial-call"), ".state"),
         ({"type": "tool-x", "state": "input-available"}, ".toolCallId"),
+        ({**call("input-available"), "type": "dynamic-tool", "toolName": "x", "dynamic": True}, ".dynamic"),
+        (bare_call("input-available"), ".input"),
+        (bare_call("approval-requested", approval=APPROVAL), ".input"),
+        (bare_call("output-available", input={}), ".output"),
         (call("input-streaming", output=None), ".output"),
+        (call("input-streaming", rawInput={}), ".rawInput"),
         (call("input-streaming", inputEncoding="xml"), ".inputEncoding"),
         (call("input-available", approval=APPROVAL), ".approval"),
         (call("input-available", errorText="e"), ".errorText"),
@@ -171,6 +203,7 @@ def test_messages_may_be_given_as_objects_and_hold_objects() -> None:
         (call("output-available", errorText="e"), ".errorText"),
         (call("output-error"), ".errorText"),
         (call("output-error", errorText="e", output=1), ".output"),
+        (call("output-error", output=1), ".output"),
         (call("output-error", errorText="e", approval=DENIED), ".approval.approved"),
         (call("output-denied"), ".approval"),
         (call("output-denied", approval=GRANTED), ".approval.approved"),

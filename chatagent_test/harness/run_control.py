@@ -1,0 +1,189 @@
+"""Ending a run in every way there is, and beginning further ones on the same session (G-11).
+
+A session outlives its runs. What `kill_run` leaves behind is what a crash leaves: the records so far and the last
+snapshot, and nothing that the dying run still tried to write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from chatagent.errors import HarnessStateError, OutOfMemoryError
+from chatagent.ui import UNSET, Unset
+from chatagent_test.clock import VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from chatagent.clock import Clock
+    from chatagent_test.harness.driven_run import DrivenRun
+    from chatagent_test.harness.driver import Driver
+    from chatagent_test.harness.failures import Failures
+    from chatagent_test.harness.watch import RunWatch
+
+__all__ = ["RunControl"]
+
+
+class RunControl:
+    """The part of a harness that begins and ends runs."""
+
+    clock: Clock
+    wait_timeout: float
+    _run: DrivenRun
+    _driver: Driver
+    _watch: RunWatch
+    _failures: Failures
+    _boot_payload: dict[str, Any]
+    _task_context: Mapping[str, Any] | None
+    _new_run: Callable[[Mapping[str, Any] | None], DrivenRun]
+    _begin_waiting: Callable[[], None]
+    _check_open: Callable[[], None]
+    _run_number: int
+
+    async def kill_run(self) -> None:
+        """Let the run die as in a crash: its right to write is taken first, then its task is cancelled.
+
+        What the session and the snapshot hold then is what a crashed process leaves. Sends are refused until
+        `continue_run`. A run that has ended already stays as it is.
+
+        Raises:
+            HarnessClosedError: the harness is closed.
+            HarnessStateError: the run itself calls it, or it has not been started.
+        """
+        self._check_lifecycle("kill_run")
+        await self._run.kill(wait_timeout=self.wait_timeout)
+
+    async def cancel_run(self) -> None:
+        """Cancel the run: its signals are aborted, and what has not ended 5 seconds later on its clock is cancelled.
+
+        Raises:
+            HarnessClosedError: the harness is closed.
+            HarnessStateError: the run itself calls it, or it has not been started.
+        """
+        self._check_lifecycle("cancel_run")
+        await self._run.cancel("cancelled", wait_timeout=self.wait_timeout)
+
+    async def continue_run(
+        self,
+        *,
+        client_data: Any = UNSET,
+        task_context: Mapping[str, Any] | Unset = UNSET,
+        previous_run_id: str | Unset = UNSET,
+        preload: bool = False,
+    ) -> None:
+        """Begin another run on the session, as the next message would after a run has ended or died; boots it.
+
+        Args:
+            client_data: what the boot payload carries; that of the first boot by default.
+            task_context: overrides of the run context; the run's id is `run_test_2`, `run_test_3`, … by default.
+            previous_run_id: the run before, by default the one before.
+            preload: start it ahead of the next message, with `on_preload`.
+
+        Raises:
+            HarnessStateError: the run before is still on; or none was started.
+            BaseException: what ended the new run while it booted.
+        """
+        self._check_lifecycle("continue_run")
+        payload: dict[str, Any] = {"chatId": self._boot_payload["chatId"], "continuation": True}
+        metadata = self._boot_payload.get("metadata", UNSET) if client_data is UNSET else client_data
+        if metadata is not UNSET and metadata is not None:
+            payload["metadata"] = metadata
+        payload["previousRunId"] = self._run.run_id if isinstance(previous_run_id, Unset) else previous_run_id
+        if preload:
+            payload["trigger"] = "preload"
+        context = self._task_context if isinstance(task_context, Unset) else task_context
+        await self._begin_run("continue_run", payload, _without_retry(context))
+
+    async def retry_oom(self) -> None:
+        """Begin the second attempt that a run gets which ran out of memory: the same boot payload, attempt 2.
+
+        Raises:
+            HarnessStateError: the run has not ended with an `OutOfMemoryError`.
+        """
+        self._check_lifecycle("retry_oom")
+        if not isinstance(self._run.error, OutOfMemoryError):
+            raise HarnessStateError(
+                "retry_oom: the run has not ended with an OutOfMemoryError; raise one in a hook or tool"
+            )
+        self._failures.take_run_error()
+        sections = dict(_sections(self._task_context))
+        attempt = {**sections.get("attempt", {}), "number": 2}
+        await self._begin_run("retry_oom", dict(self._boot_payload), {**sections, "attempt": attempt})
+
+    async def wait_deferred(self) -> None:
+        """Wait until all work that `chat.defer` has started in this run is done.
+
+        Raises:
+            WaitTimeoutError: it is not, within `wait_timeout` real seconds.
+        """
+        self._begin_waiting()
+        await self._driver.until(lambda: self._run.deferred_done, "wait_deferred: deferred work goes on")
+
+    async def advance_to_suspend(self) -> None:
+        """Let the idle time pass: moves virtual time until the run has been put away.
+
+        Raises:
+            HarnessStateError: the clock cannot be moved, or the run waits for nothing.
+            AgentRunEndedError: the run has ended instead.
+        """
+        await self._pass_waits("advance_to_suspend", lambda: self._watch.is_suspended)
+        if not self._watch.is_suspended:
+            raise HarnessStateError("advance_to_suspend: the run has ended instead of being put away")
+
+    async def expire(self) -> None:
+        """Let all waiting come to its end: moves virtual time until the run gives up waiting and ends.
+
+        Raises:
+            HarnessStateError: the clock cannot be moved, or the run waits for nothing.
+        """
+        await self._pass_waits("expire", lambda: self._watch.ended)
+        self._failures.raise_run_error()
+
+    async def _pass_waits(self, name: str, done: Callable[[], bool]) -> None:
+        clock = self.clock
+        if not isinstance(clock, VirtualClock):
+            raise HarnessStateError(f"{name}: this harness has a clock that cannot be moved; use clock='virtual'")
+        self._begin_waiting()
+        watch = self._watch
+        await self._driver.until(lambda: watch.is_waiting or watch.ended, f"{name}: a turn is on")
+        await self._driver.settle()
+        while not done() and not watch.ended:
+            deadline = clock.next_deadline(("wait",))
+            if deadline is None:
+                raise HarnessStateError(f"{name}: the run waits for nothing that time could end")
+            await self._driver.advance(deadline - clock.now())
+
+    async def _begin_run(self, name: str, payload: Mapping[str, Any], context: Mapping[str, Any] | None) -> None:
+        if not self._watch.ended:
+            raise HarnessStateError(f"{name}: the run is still on; end it first (kill_run, cancel_run, chat.end_run)")
+        self._failures.raise_run_error()
+        self._run_number += 1
+        sections = dict(_sections(context))
+        sections["run"] = {"id": f"run_test_{self._run_number}", **sections.get("run", {})}
+        self._run = self._new_run(sections)
+        self._failures.follow(self._run)
+        self._watch.run_begins()
+        self._run.start(payload)
+        watch, turns = self._watch, len(self._watch.turns)
+        await self._driver.until(
+            lambda: watch.is_waiting or len(watch.turns) > turns or watch.ended,
+            f"{name}: the run has not finished booting",
+        )
+        self._failures.raise_run_error()
+
+    def _check_lifecycle(self, name: str) -> None:
+        self._check_open()
+        if self._driver.ledger.has_current_task():
+            raise HarnessStateError(f"{name}: a run cannot do this to itself; call it in the test")
+        if not self._run.started:
+            raise HarnessStateError(f"{name}: no run was started; send something, or await start(), first")
+
+
+def _sections(context: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    sections = context or {}
+    return sections.get("ctx", sections)
+
+
+def _without_retry(context: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """A further run is a first attempt again, and has an id of its own."""
+    return {name: values for name, values in _sections(context).items() if name not in ("attempt", "run")}
