@@ -36,7 +36,7 @@ ChatAgentError
 │       ├── ToolChoiceViolationError  the model did not keep to `tool_choice`
 │       ├── InvalidToolApprovalError  an approval that answers no request (ValueError)
 │       ├── ToolCallNotFoundForApprovalError  an approval of a call that is not there (LookupError)
-│       ├── ToolApprovalSignatureError  an approval of a call that nobody was asked about (ValueError)
+│       ├── InvalidToolApprovalSignatureError  an approval of a call that nobody was asked about (ValueError)
 │       └── ToolDefinitionError     a function that cannot be made a tool (TypeError)
 ├── StoreError
 │   ├── SessionNotFoundError        (LookupError)
@@ -92,6 +92,7 @@ __all__ = [
     "InvalidPromptError",
     "InvalidStreamPartError",
     "InvalidToolApprovalError",
+    "InvalidToolApprovalSignatureError",
     "InvalidToolInputError",
     "LeaseLostError",
     "LocalNotFoundError",
@@ -118,7 +119,6 @@ __all__ = [
     "StoreError",
     "StreamProviderError",
     "StreamedError",
-    "ToolApprovalSignatureError",
     "ToolCallNotFoundForApprovalError",
     "ToolCallRepairError",
     "ToolChoiceViolationError",
@@ -490,7 +490,7 @@ class ToolCallNotFoundForApprovalError(ToolError, LookupError):
         self.tool_call_id, self.approval_id = tool_call_id, approval_id
 
 
-class ToolApprovalSignatureError(ToolError, ValueError):
+class InvalidToolApprovalSignatureError(ToolError, ValueError):
     """An approved call does not carry the signature of the request that was sent, so it may not run."""
 
     def __init__(self, *, approval_id: str, tool_call_id: str) -> None:

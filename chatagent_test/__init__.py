@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from chatagent.agent import BootReport, HookCall
     from chatagent_test.clock import VirtualClock
+    from chatagent_test.crashes import CrashingChat, CrashPointKind, CrashReport, CrashViolation, explore_crashes
     from chatagent_test.harness import ChatAgentHarness, Mode, PendingTurn, Turn, Until, mock_chat_agent
     from chatagent_test.language_model import MockLanguageModel, mock_id, mock_values, simulate_stream
     from chatagent_test.scripting import Script, script
@@ -15,6 +16,10 @@ __all__ = [
     "BootReport",
     "ChatAgentHarness",
     "ChunkStream",
+    "CrashPointKind",
+    "CrashReport",
+    "CrashViolation",
+    "CrashingChat",
     "HookCall",
     "MockLanguageModel",
     "Mode",
@@ -23,6 +28,7 @@ __all__ = [
     "Turn",
     "Until",
     "VirtualClock",
+    "explore_crashes",
     "mock_chat_agent",
     "mock_id",
     "mock_values",
@@ -33,6 +39,13 @@ __all__ = [
 _HOMES = {
     "chatagent.agent": ("BootReport", "HookCall"),
     "chatagent_test.clock": ("VirtualClock",),
+    "chatagent_test.crashes": (
+        "CrashPointKind",
+        "CrashReport",
+        "CrashViolation",
+        "CrashingChat",
+        "explore_crashes",
+    ),
     "chatagent_test.harness": ("ChatAgentHarness", "Mode", "PendingTurn", "Turn", "Until", "mock_chat_agent"),
     "chatagent_test.language_model": ("MockLanguageModel", "mock_id", "mock_values", "simulate_stream"),
     "chatagent_test.scripting": ("Script", "script"),

@@ -125,7 +125,7 @@ class DrivenStream:
     when a signal is aborted: then the work is cancelled, and what it still does ends with the run.
 
     Args:
-        drive: does the work, and feeds it; errors are its own business. It is cancelled to stop it.
+        drive: does the work, and feeds the stream; what it raises is an `error` chunk. It is cancelled to stop it.
         name: what works, for messages about runs that stand still.
         abort_signal: stops the work.
         on_settled: called with the reason of an abort, if there was one, when the stream has ended or is closed, and

@@ -8,7 +8,7 @@ which runs on asyncio only. Needs the extra `chatagent[pydantic-ai]`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
@@ -38,7 +38,7 @@ from chatagent.ui import (
 from chatagent.waiting import Gate
 
 try:
-    from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest
+    from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest, sanitize_messages
     from pydantic_ai.tools import DeferredToolResults, ToolDenied
     from pydantic_ai.ui.vercel_ai import VercelAIEventStream
     from pydantic_ai.ui.vercel_ai import response_types as chunks
@@ -112,6 +112,9 @@ class PydanticAIStream(Generic[DepsT]):
         deps: the agent's dependencies.
         messages: answered in place of the event's: messages for a model, or UI messages.
         abort_signal: stops the agent in place of the event's.
+        allowed_file_url_schemes: schemes of the files by URL that stay in the history; others, such as `s3`, a provider
+            may fetch with rights of the server that the client does not have.
+        allow_uploaded_files: whether files by a provider's reference stay, which is fetched with such rights, too.
         **options: see `PydanticAIRunOptions`.
 
     Raises:
@@ -126,6 +129,8 @@ class PydanticAIStream(Generic[DepsT]):
         deps: DepsT = None,
         messages: Messages | None = None,
         abort_signal: AbortSignal | None = None,
+        allowed_file_url_schemes: Collection[str] = ("http", "https"),
+        allow_uploaded_files: bool = False,
         **options: Unpack[PydanticAIRunOptions],
     ) -> None:
         if messages is None and event is None:
@@ -134,6 +139,7 @@ class PydanticAIStream(Generic[DepsT]):
         self._agent, self._deps, self._options = agent, deps, options
         self._messages: Messages = event.messages if event is not None and messages is None else messages or ()
         self._signal = event.signal if event is not None and abort_signal is None else abort_signal
+        self._allowed_schemes, self._allow_uploaded_files = allowed_file_url_schemes, allow_uploaded_files
         self._is_streamed = False
         self._outcome = _Outcome()
 
@@ -192,9 +198,9 @@ class PydanticAIStream(Generic[DepsT]):
     async def _drive(self, feed: Feed) -> None:
         try:
             await self._run(feed)
-        except Exception as exc:  # noqa: BLE001 - the user's agent: what it raises is shown in the stream (rule 1.16)
+        except Exception as exc:
             self._outcome.reject(exc)
-            feed.fail(exc)
+            raise
 
     async def _run(self, feed: Feed) -> None:
         """Run the agent, and hand over what comes of it."""
@@ -217,7 +223,13 @@ class PydanticAIStream(Generic[DepsT]):
     async def _history(self) -> tuple[list[HistoryMessage], DeferredToolResults | None]:
         """Return the conversation as pydantic-ai keeps it, and the answers to its questions that are new."""
         history = history_of(await _model_messages(self._messages))
-        messages = ModelMessagesTypeAdapter.validate_python(history.messages)
+        messages = sanitize_messages(
+            ModelMessagesTypeAdapter.validate_python(history.messages),
+            strip_system_prompts=False,  # those that are there are the server's (D13)
+            allowed_file_url_schemes=self._allowed_schemes,
+            allow_uploaded_files=self._allow_uploaded_files,
+            resolved_tool_call_ids=history.approvals,
+        )
         # With a history, an agent takes its system prompts to be in there already.
         prompts = await self._agent.system_prompt_parts(
             deps=self._deps, model=self._options.get("model"), message_history=messages

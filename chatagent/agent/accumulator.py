@@ -202,14 +202,12 @@ class MessageAccumulator:
 
         async def prepare_step(event: PrepareStepEvent) -> StepChanges | None:
             run, turn = self._turn("prepare_step")
-            turn.steps_asked = len(event.steps)
             turn.steering.queue = list(self._queue)
             try:
                 return await prepare_next_step(run, turn, event)
             finally:
                 waiting = {id(each) for each in turn.steering.queue}
                 self._queue[:] = [each for each in self._queue if id(each) in waiting]
-                turn.steps_asked += 1
 
         return prepare_step
 

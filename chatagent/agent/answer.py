@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from chatagent.agent.capture import fetch_usage, pipe_captured, reduce_chunks
@@ -12,7 +12,7 @@ from chatagent.agent.events import PrepareMessagesEvent, RunEvent
 from chatagent.agent.injected import insert_marks
 from chatagent.agent.pipe import is_streamable
 from chatagent.errors import AbortError, HookResultError
-from chatagent.model import ModelMessage, ToolApprovalResponsePart, ToolMessage, add_usage, parse_model_message
+from chatagent.model import ModelMessage, ToolApprovalResponsePart, ToolMessage, add_usage, parse_model_messages
 from chatagent.ui import UIMessage
 
 if TYPE_CHECKING:
@@ -89,11 +89,7 @@ def model_messages_from_hook(hook: str, result: object) -> list[ModelMessage]:
     """
     if not isinstance(result, Sequence) or isinstance(result, str):
         raise HookResultError(hook=hook, expected="a list of model messages", value=result)
-    return [_model_message(each) for each in cast("Sequence[Any]", result)]
-
-
-def _model_message(value: Any) -> ModelMessage:
-    return parse_model_message(cast("Any", value)) if isinstance(value, Mapping) else value
+    return parse_model_messages(cast("Sequence[Any]", result))
 
 
 def _keep_approval_tail(before: Sequence[ModelMessage], prepared: list[ModelMessage]) -> list[ModelMessage]:

@@ -85,16 +85,19 @@ async def pipe_captured(
         ended.wake()
 
     def sink(chunk: Chunk) -> None:
-        if stamp and type(chunk) is Start and not chunk.message_id:
-            chunk = replace(chunk, message_id=run.env.new_id())
         keep(chunk)
         write(chunk)
+
+    def stamping_sink(chunk: Chunk) -> None:
+        if type(chunk) is Start and not chunk.message_id:
+            chunk = replace(chunk, message_id=run.env.new_id())
+        sink(chunk)
 
     keep, write = chunks.append, run.out.write
     options = {"generate_message_id": run.env.new_id} | stream_options(run) | {"on_end": end}
     if original_messages is not None:
         options["original_messages"] = list(original_messages)
-    await pipe_chunks(source, sink, abort_signal=abort_signal, options=options)
+    await pipe_chunks(source, stamping_sink if stamp else sink, abort_signal=abort_signal, options=options)
     if is_streamable(source):
         await wait_until(ended, run.clock, run.clock.now() + SETTLE_LIMIT, kind="limit")
 

@@ -158,19 +158,18 @@ class ChatSession:
         state.access_token = run.env.mint_token()
         self._count += 1
         listener = MidTurnListener(run)
-        self._current = turn = ChatTurn(run, state, listener, continuation=self._payload.continuation is True)
         try:
-            if incoming.failure is not None:
-                raise incoming.failure
             listener.attach()
-            await _bring_in(run, state)
+            await _bring_in(run, state, incoming)
         except LeaseLostError:
             raise
         except Exception as exc:  # noqa: BLE001 - told to the client, as the turn loop does; the session goes on
             listener.off()
             await fail_turn(run, state, exc)
+            leave_turn(run)
             return None
-        return turn
+        self._current = ChatTurn(run, state, listener, continuation=self._payload.continuation is True)
+        return self._current
 
     def _leave(self) -> None:
         turn, self._current = self._current, None
@@ -180,8 +179,10 @@ class ChatSession:
         leave_turn(self._run)
 
 
-async def _bring_in(run: AgentRun, turn: TurnState) -> None:
-    conversation, message = run.state.conversation, turn.incoming.payload.message
+async def _bring_in(run: AgentRun, turn: TurnState, incoming: Incoming) -> None:
+    if incoming.failure is not None:
+        raise incoming.failure
+    conversation, message = run.state.conversation, incoming.payload.message
     if message is not None:
         turn.messages = [cleanup_aborted_parts(message) if message.role == "assistant" else message]
     await conversation.apply_override()

@@ -112,9 +112,9 @@ def leave_turn(run: AgentRun) -> None:
     if turn is None:
         return
     run.turn = None
+    run.turn_number += 1
     if turn.out_seq is not None:
         run.state.last_completed_turn = turn.number
-        run.turn_number += 1
         run.env.observer.turn_settled(turn.report())
 
 

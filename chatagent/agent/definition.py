@@ -256,9 +256,7 @@ class ChatAgent(Generic[ClientDataT]):
     def _add(self, name: str, fn: FnT) -> FnT:
         self._check_open(f"`{name}`")
         if self.options.is_custom:
-            raise AgentDefinitionError(
-                f"agent {self.id!r} is a custom agent, which has no hooks: `{name}` is never called"
-            )
+            raise AgentDefinitionError(f"agent {self.id!r} is a custom agent, which has no hooks such as `{name}`")
         if name in self._hooks:
             raise AgentDefinitionError(f"agent {self.id!r} has `{name}` already: a hook is given once")
         _check_callable(self.id, name, fn)

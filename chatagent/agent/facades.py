@@ -185,7 +185,6 @@ async def _take(run: AgentRun, wait: Callable[[Callable[[Record], bool]], Awaita
         if result.output is None:
             return MessageResult(ok=False, error=result.error)
         incoming = read_record(run, result.output)
-        _forget(run, result.output.seq)
         if incoming.payload.trigger == "close":
             run.in_.progress.done(incoming.seq)
             run.state.is_closed = True
@@ -202,13 +201,6 @@ def _is_to_end(run: AgentRun) -> bool:
 
 def _is_new_message(run: AgentRun, record: Record) -> bool:
     return is_message(record) and not is_repeated(run, record)
-
-
-def _forget(run: AgentRun, seq: int) -> None:
-    """Take a payload that a handler has seen a copy of as the waiting code's (C-32)."""
-    kept = [each for each in run.state.handed_out if each.seq != seq]
-    run.state.handed_out.clear()
-    run.state.handed_out.extend(kept)
 
 
 def _call_handler(run: AgentRun, handler: Callable[[WirePayload], object], payload: WirePayload) -> None:

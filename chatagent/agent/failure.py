@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from chatagent.agent.answer import reduce_captured
 from chatagent.agent.cleanup import cleanup_aborted_parts
 from chatagent.agent.completion import failed_turn_event, save_snapshot, write_turn_complete
+from chatagent.agent.handover import keep_handover
 from chatagent.agent.injected import insert_marks
 from chatagent.errors import LeaseLostError
 from chatagent.ui import Error, UIMessage
@@ -32,6 +33,7 @@ async def fail_turn(run: AgentRun, turn: TurnState, error: Exception) -> None:
     turn.out_seq = await write_turn_complete(run, turn, token=None)
     if turn.is_action:
         return
+    keep_handover(run)
     new_ui_messages = await keep_what_is_there(run, turn)
     converter = run.state.conversation.converter
     new_messages = [] if turn.response_committed else await converter.convert_what_can_be(new_ui_messages)

@@ -6,7 +6,7 @@ The run waits for the signal, then plays turn 0 with what it was given: the whol
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from chatagent.agent.wire import Incoming, input_of, is_handover, record_kind
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HandoverSignal",
+    "keep_handover",
     "receive_handover",
     "seed_head_start",
     "splice",
@@ -99,12 +100,15 @@ def _parse(record: Record) -> HandoverSignal:
     if not isinstance(partial, Sequence) or isinstance(partial, str):
         problem = "a handover carries a list of model messages"
         raise InvalidMessageError(field="partialAssistantMessage", value=partial, problem=problem)
+    message_id = data.get("messageId")
+    if message_id is not None and not isinstance(message_id, str):
+        raise InvalidMessageError(field="messageId", value=message_id, problem="an id is a string")
     messages = [
         parse_model_message(cast("Any", each))
         for each in cast("Sequence[Any]", partial)
         if isinstance(each, Mapping) and "role" in each
     ]
-    return HandoverSignal(messages, data.get("messageId"), data.get("isFinal") is True)
+    return HandoverSignal(messages, message_id, data.get("isFinal") is True)
 
 
 async def seed_head_start(conversation: Conversation, payload: WirePayload) -> None:
@@ -115,11 +119,19 @@ async def seed_head_start(conversation: Conversation, payload: WirePayload) -> N
 
 def splice_handover(run: AgentRun) -> None:
     """Put what was handed over behind the conversation, unless the history has it already (C-92)."""
-    if run.state.handover is None:
+    handover = run.state.handover
+    if handover is None:
         return
-    message = splice(run.state.conversation, run.state.handover, run.env.new_id)
+    message = splice(run.state.conversation, handover, run.env.new_id)
     if message is not None:
+        run.state.handover = replace(handover, message_id=message.id)
         run.state.tool_calls.record(message)
+
+
+def keep_handover(run: AgentRun) -> None:
+    """Keep what was handed over for a turn that has failed: clients have seen it, and no later turn is its own."""
+    splice_handover(run)
+    run.state.handover = None
 
 
 def splice(conversation: Conversation, handover: HandoverSignal, new_id: IdGenerator) -> UIMessage | None:

@@ -6,16 +6,18 @@ behind `on_turn_start`, before `prepare_messages`, behind `run`, and behind the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from chatagent.agent.chain import MessageChain
 from chatagent.agent.merge import tool_parts
 from chatagent.agent.run import this_run
+from chatagent.errors import InvalidMessageError
 from chatagent.ui import UIMessage, parse_ui_message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from chatagent.agent.merge import AnyToolPart
     from chatagent.agent.state import Conversation
@@ -93,6 +95,8 @@ class History:
             InvalidMessageError: one of them is no message; nothing was changed.
         """
         run = this_run("chat.history.set")
+        if not isinstance(messages, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise InvalidMessageError(field="messages", value=messages, problem="give a list of messages")
         parsed = [parse_ui_message(cast("Any", message), generate_id=run.env.new_id) for message in messages]
         run.state.conversation.override = MessageChain(parsed)
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 import warnings
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from chatagent.agent.builder import ChatBuilder
 from chatagent.agent.capture import stream_options
@@ -28,10 +27,10 @@ from chatagent.agent.stream_text_options import stream_text_arguments
 from chatagent.agent.writer import PipeResult, StreamWriter, start_pipe, start_writer, to_chunk
 from chatagent.clock import Duration, to_seconds
 from chatagent.current import current_clock
-from chatagent.model import ModelMessage, parse_model_message
+from chatagent.model import ModelMessage, parse_model_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from chatagent.agent.compaction_options import CompactionState, CompactResult, ShouldCompactEvent, SummarizeEvent
     from chatagent.agent.stream_text_options import LanguageModelRegistry
@@ -229,8 +228,13 @@ class Chat(ChatBuilder[Any], CustomFunctions):
 
         Args:
             work: an awaitable, or a function that returns one and is called at once.
+
+        Raises:
+            TypeError: it is neither.
         """
         run = this_run("chat.defer")
+        if not callable(work) and not inspect.isawaitable(work):
+            raise TypeError(f"chat.defer takes an awaitable, or a function that returns one, not {work!r}")
         task = run.tasks.start(lambda: _deferred(work), name="deferred work")
         run.deferred = {each for each in run.deferred if not each.done} | {task}
         if run.turn is None:
@@ -246,10 +250,12 @@ class Chat(ChatBuilder[Any], CustomFunctions):
         """Put model messages behind the conversation, for the model's eyes only (N-41).
 
         They join the model's messages before the next `run`, and never the history that clients see.
+
+        Raises:
+            InvalidPromptError: one of them is no model message; nothing was queued.
         """
         run = this_run("chat.inject")
-        parsed = [parse_model_message(cast("Any", each)) if isinstance(each, Mapping) else each for each in messages]
-        run.state.background += parsed
+        run.state.background += parse_model_messages(messages)
 
     def end_run(self) -> None:
         """End the run behind this turn, once no message waits; the next message starts another (N-31)."""

@@ -17,7 +17,7 @@ from chatagent.agent.merge import ToolCallMap, merge_by_id_replace_wins, merge_i
 from chatagent.agent.replay import InFlightMessage, chunk_of, in_flight_messages, reduce_segment, replay_answers
 from chatagent.agent.wire import input_of
 from chatagent.session.records import TURN_COMPLETE, TURN_IN_EVENT_ID, control_type, header, is_command
-from chatagent.ui import Finish, Start
+from chatagent.ui import DataChunk, Error, Finish, Start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -132,6 +132,7 @@ def _traces(records: Iterable[Record]) -> list[_Trace] | None:
     """Return what each turn has left, in order; `None` if an answer does not say what it answers."""
     traces: list[_Trace] = []
     current: _Trace | None = None
+    has_stray_words = False
     for record in records:
         if is_command(record):
             continue
@@ -151,7 +152,9 @@ def _traces(records: Iterable[Record]) -> list[_Trace] | None:
             current.chunks.append(chunk)
         elif isinstance(chunk, Start):
             return None
-    return traces
+        else:
+            has_stray_words = has_stray_words or not isinstance(chunk, DataChunk | Error)
+    return None if has_stray_words and not traces else traces
 
 
 class _Story:
@@ -176,9 +179,11 @@ class _Story:
         """Return the past."""
         answered = {trace.in_seq for trace in traces}
         last = traces[-1] if traces and not traces[-1].is_closed else None
+        tries = {trace.in_seq: trace for trace in traces}
         for trace in traces:
             self._place_committed(before=trace.in_seq, but=answered)
-            if trace.is_closed or trace is not traces[-1]:
+            is_superseded = not trace.is_closed and tries[trace.in_seq] is not trace
+            if trace is not last and not is_superseded:
                 self._take(trace)
         if last is not None and self._triggers.get(last.in_seq) == "action":
             last = None  # it is still on `.in`, and will be taken from there

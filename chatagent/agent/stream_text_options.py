@@ -90,6 +90,7 @@ async def prepare_next_step(run: AgentRun, turn: TurnState, event: PrepareStepEv
     """Compact, steer, and take in what `chat.inject` queued, in this order (N-52)."""
     messages: list[ModelMessage] = list(event.messages)
     is_compacted = False
+    turn.steps_asked = len(event.steps)
     options = turn.compaction_options
     if options is not None:
         plan = CompactionPlan(should_compact=options["should_compact"], summarize=options["summarize"])
@@ -97,6 +98,7 @@ async def prepare_next_step(run: AgentRun, turn: TurnState, event: PrepareStepEv
         if result.messages is not None:
             messages, is_compacted = result.messages, True
     steered = await inject_pending(run, turn, messages, event.steps)
+    turn.steps_asked += 1
     added = [*steered, *_take_background(run)]
     if turn.compaction is not None:
         turn.compaction.add(event.steps, added)

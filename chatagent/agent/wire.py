@@ -134,8 +134,14 @@ def parse_payload(wire: object, *, new_id: IdGenerator, allow_system: bool) -> W
     if message is not None:
         changes["message"] = parse_client_message(message, new_id=new_id, allow_system=allow_system)
     if history is not None:
-        changes["head_start_messages"] = [parse_ui_message(each, generate_id=new_id) for each in history]
+        changes["head_start_messages"] = _parse_history(history, new_id)
     return payload.model_copy(update=changes) if changes else payload
+
+
+def _parse_history(history: object, new_id: IdGenerator) -> list[UIMessage]:
+    if not isinstance(history, list | tuple):
+        raise InvalidMessageError(field="headStartMessages", value=history, problem="give a list of messages")
+    return [parse_ui_message(each, generate_id=new_id) for each in cast("list[Any]", history)]
 
 
 def parse_client_message(message: object, *, new_id: IdGenerator, allow_system: bool) -> UIMessage:

@@ -9,7 +9,6 @@ import base64
 import hashlib
 import hmac
 import inspect
-import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 from chatagent.errors import (
     InvalidArgumentError,
     InvalidToolApprovalError,
-    ToolApprovalSignatureError,
+    InvalidToolApprovalSignatureError,
     ToolCallNotFoundForApprovalError,
 )
 from chatagent.generate.tools import Tool, ToolCallOptions
@@ -30,6 +29,7 @@ from chatagent.model import (
     ToolMessage,
     ToolResultPart,
 )
+from chatagent.ui.js_json import format_json_bytes
 
 if TYPE_CHECKING:
     from chatagent.generate.parts import FullToolCall
@@ -45,6 +45,9 @@ __all__ = [
     "decide",
     "sign",
 ]
+
+_SIGNED_AS = "ai-sdk-tool-approval-v1"
+"""What is signed, and in which version: part of every signed text."""
 
 ApprovalStatus: TypeAlias = Literal["not-applicable", "user-approval", "approved", "denied"]
 """`user-approval` asks the user; `approved` and `denied` are answers of a policy."""
@@ -81,10 +84,12 @@ status, alone or with a reason; `None` leaves it to the tool's own `needs_approv
 
 async def decide(
     policy: ToolApproval | None,
-    tool: Tool,
+    tool: Tool | None,
     event: ApprovalEvent,
 ) -> ApprovalDecision:
     """Return what is decided about a call: by the policy if it says anything at all, else by the tool (rule 7.1).
+
+    Of a tool that is gone (`None`) only the policy may say something.
 
     Raises:
         InvalidArgumentError: the policy answered with something that is no status.
@@ -93,7 +98,7 @@ async def decide(
         answer = await _settled(_asked(policy, event))
         if answer is not None:
             return _decision(answer)
-    needed: object = tool.needs_approval
+    needed: object = None if tool is None else tool.needs_approval
     if callable(needed):
         needed = await _settled(needed(event.value, event.options))
     return ApprovalDecision("user-approval" if needed else "not-applicable")
@@ -143,7 +148,9 @@ class AnsweredApproval:
 
 
 def answered_approvals(messages: Sequence[ModelMessage]) -> list[AnsweredApproval]:
-    """Return the approvals that the last message answers, in its order; the first answer to a call counts.
+    """Return the approvals that the last message answers; the first answer to a call counts.
+
+    The denied ones come first, in the order of the answers, then the approved ones, in the order of the calls.
 
     Raises:
         InvalidToolApprovalError: an answer belongs to no request.
@@ -169,25 +176,48 @@ def answered_approvals(messages: Sequence[ModelMessage]) -> list[AnsweredApprova
         is_told = not response.approved and result is not None and result.output.type == "execution-denied"
         if result is None or is_told:
             answered.setdefault(call.tool_call_id, AnsweredApproval(call, request, response, is_told))
-    return list(answered.values())
+    order = {call_id: index for index, call_id in enumerate(calls)}
+    found = list(answered.values())
+    approved = [each for each in found if each.response.approved]
+    approved.sort(key=lambda each: order[each.call.tool_call_id])
+    return [*(each for each in found if not each.response.approved), *approved]
 
 
 def sign(secret: str | bytes, *, approval_id: str, tool_call_id: str, tool_name: str, tool_input: object) -> str:
-    """Return the signature of a request: HMAC-SHA256, base64url without padding."""
+    """Return the signature of a request: HMAC-SHA256, base64url without padding.
+
+    It is the one that servers in other languages make of the same request, so that either may continue what the other
+    has begun.
+    """
     key = secret.encode() if isinstance(secret, str) else secret
-    signed = json.dumps([approval_id, tool_call_id, tool_name, tool_input], sort_keys=True, separators=(",", ":"))
-    digest = hmac.new(key, signed.encode(), hashlib.sha256).digest()
-    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    digest = hashlib.sha256(format_json_bytes(_in_key_order(tool_input))).digest()
+    signed = format_json_bytes([_SIGNED_AS, approval_id, tool_call_id, tool_name, _base64url(digest)])
+    return _base64url(hmac.new(key, signed, hashlib.sha256).digest())
+
+
+def _base64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _in_key_order(value: object) -> object:
+    """Return JSON data with the keys of its objects sorted, by their UTF-16 code units."""
+    if isinstance(value, dict):
+        fields = cast("dict[str, object]", value)
+        keys = sorted(fields, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
+        return {key: _in_key_order(fields[key]) for key in keys}
+    if isinstance(value, list | tuple):
+        return [_in_key_order(each) for each in cast("Sequence[object]", value)]
+    return value
 
 
 def check_signatures(secret: str | bytes, approvals: Iterable[AnsweredApproval]) -> None:
     """Check that each approved call is the one that was asked about.
 
     Raises:
-        ToolApprovalSignatureError: a signature is missing or wrong.
+        InvalidToolApprovalSignatureError: a signature is missing or wrong.
     """
     for each in approvals:
-        if not each.response.approved:
+        if not each.response.approved or each.is_providers:
             continue
         expected = sign(
             secret,
@@ -197,7 +227,9 @@ def check_signatures(secret: str | bytes, approvals: Iterable[AnsweredApproval])
             tool_input=each.call.input,
         )
         if not hmac.compare_digest(expected, each.request.signature or ""):
-            raise ToolApprovalSignatureError(approval_id=each.request.approval_id, tool_call_id=each.call.tool_call_id)
+            raise InvalidToolApprovalSignatureError(
+                approval_id=each.request.approval_id, tool_call_id=each.call.tool_call_id
+            )
 
 
 def _parts(message: ModelMessage | None, kind: type[Any]) -> list[Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from chatagent.errors import InvalidToolInputError, NoSuchToolError
+from chatagent.errors import InvalidToolInputError
 from chatagent.generate.approval import (
     AnsweredApproval,
     ApprovalEvent,
@@ -13,7 +13,7 @@ from chatagent.generate.approval import (
     check_signatures,
     decide,
 )
-from chatagent.generate.execution import ToolRun, tool_error
+from chatagent.generate.execution import ToolRun, invalid_call_error, tool_error
 from chatagent.generate.parts import FullToolCall, FullToolError, FullToolOutputDenied, FullToolResult
 from chatagent.generate.response import denied_output, tool_result_part
 from chatagent.generate.texts import to_json
@@ -51,7 +51,7 @@ async def continue_approvals(call: Call, messages: Sequence[ModelMessage]) -> To
     Raises:
         InvalidToolApprovalError: an answer belongs to no request.
         ToolCallNotFoundForApprovalError: a request belongs to no call.
-        ToolApprovalSignatureError: an approved call is not the one that was asked about.
+        InvalidToolApprovalSignatureError: an approved call is not the one that was asked about.
     """
     approvals = answered_approvals(messages)
     if not approvals:
@@ -60,30 +60,39 @@ async def continue_approvals(call: Call, messages: Sequence[ModelMessage]) -> To
     if call.plan.tool_approval_secret is not None:
         check_signatures(call.plan.tool_approval_secret, approvals)
     judged = [(each, await _judge(call, each, messages)) for each in approvals]
-    for each, verdict in judged:
-        if isinstance(verdict, _Denied):
-            call.emitter.emit(FullToolOutputDenied(tool_call_id=each.call.tool_call_id, tool_name=each.call.tool_name))
-    outputs: dict[str, FullToolResult | FullToolError] = {}
-    for _, verdict in judged:
-        if isinstance(verdict, FullToolError):
-            outputs[verdict.tool_call_id] = verdict
-            call.emitter.emit(verdict)
+    denied = [(each, verdict) for each, verdict in judged if isinstance(verdict, _Denied)]
+    for each, _ in sorted(denied, key=lambda pair: pair[0].is_providers):
+        call.emitter.emit(FullToolOutputDenied(tool_call_id=each.call.tool_call_id, tool_name=each.call.tool_name))
+    errors = [verdict for _, verdict in judged if isinstance(verdict, FullToolError)]
+    for error in errors:
+        call.emitter.emit(error)
     await call.flush()
-    await call.runner.start(verdict for _, verdict in judged if isinstance(verdict, ToolRun))
+    outputs = await _run(call, [verdict for _, verdict in judged if isinstance(verdict, ToolRun)])
+    content = [await tool_result_part(each, call.plan.tools.get(each.tool_name)) for each in (*outputs, *errors)]
+    for each, verdict in denied:
+        if not verdict.is_told:
+            made = each.call
+            content.append(ToolResultPart(made.tool_call_id, made.tool_name, denied_output(verdict.reason)))
+    return ToolMessage(tuple(content)) if content else None
+
+
+async def _run(call: Call, runs: Sequence[ToolRun]) -> list[FullToolResult | FullToolError]:
+    """Run the approved tools, and return what came of them, in the order in which they ended."""
+    ended: list[FullToolResult | FullToolError] = []
+    await call.runner.start(runs)
     while (output := await call.runner.next_output()) is not None:
         if isinstance(output, FullToolError) or not output.preliminary:
-            outputs[output.tool_call_id] = output
+            ended.append(output)
         call.emitter.emit(output)
         await call.flush()
         await call.log.room()
-    content = [part for each, verdict in judged if (part := await _told(call, each, verdict, outputs)) is not None]
-    return ToolMessage(tuple(content)) if content else None
+    return ended
 
 
 async def _judge(
     call: Call, approval: AnsweredApproval, messages: Sequence[ModelMessage]
 ) -> ToolRun | FullToolError | _Denied | None:
-    """Return what becomes of a call; `None` for one that the provider runs."""
+    """Return what becomes of a call; `None` for one that is not run here."""
     if not approval.response.approved:
         return _Denied(approval.response.reason, approval.is_told or approval.is_providers)
     if approval.is_providers:
@@ -98,12 +107,12 @@ async def _judge(
         title=None if tool is None else tool.title,
         tool_metadata=None if tool is None else tool.metadata,
     )
-    if tool is None or tool.run is None:
-        return tool_error(part, NoSuchToolError(tool_name=name, available_tools=list(call.plan.tools)))
-    try:
-        value = check_input(tool, name, part.input, to_json(part.input))
-    except InvalidToolInputError as exc:
-        return tool_error(part, exc)
+    value: object = part.input
+    if tool is not None and tool.run is not None:
+        try:
+            value = check_input(tool, name, part.input, to_json(part.input))
+        except InvalidToolInputError as exc:
+            return invalid_call_error(replace(part, error=exc))
     options = call.tool_options(part.tool_call_id, name, messages)
     event = ApprovalEvent(tool_call=part, value=value, options=options, runtime_context=call.runtime_context)
     try:
@@ -111,23 +120,7 @@ async def _judge(
     except Exception as exc:  # noqa: BLE001 - a user's policy: a call that it cannot judge must not run
         return tool_error(part, exc)
     if decision.type == "denied":
-        return _Denied(decision.reason, is_told=False)
+        return _Denied(decision.reason or approval.response.reason, is_told=False)
+    if tool is None or tool.run is None:
+        return None
     return ToolRun(part, tool, value, options, call.plan.timeout.of_tool(name))
-
-
-async def _told(
-    call: Call,
-    approval: AnsweredApproval,
-    verdict: ToolRun | FullToolError | _Denied | None,
-    outputs: dict[str, FullToolResult | FullToolError],
-) -> ToolResultPart | None:
-    """Return what the model is told of a call; `None` if it knows already, or if the provider runs it."""
-    made = approval.call
-    if isinstance(verdict, _Denied):
-        return (
-            None
-            if verdict.is_told
-            else ToolResultPart(made.tool_call_id, made.tool_name, denied_output(verdict.reason))
-        )
-    output = outputs.get(made.tool_call_id)
-    return None if output is None else await tool_result_part(output, call.plan.tools.get(made.tool_name))

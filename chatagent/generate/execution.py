@@ -20,6 +20,7 @@ from pydantic_core import to_jsonable_python
 from chatagent.errors import AbortError
 from chatagent.generate.events import ToolExecutionEndEvent, ToolExecutionStartEvent, call_back
 from chatagent.generate.parts import FullToolCall, FullToolError, FullToolResult
+from chatagent.generate.texts import error_text
 from chatagent.generate.timeouts import TIMEOUT_TEXT
 from chatagent.signals import AbortController, AbortSignal
 from chatagent.timers import call_at
@@ -51,6 +52,8 @@ class _Output(NamedTuple):
     """Something that came of a tool. What compares lower is handed out first."""
 
     at: float
+    turn: int
+    """How many outputs of the call came before it."""
     order: int
     """The place of the call among the others."""
     number: int
@@ -64,8 +67,8 @@ class _Output(NamedTuple):
 class ToolRunner:
     """Runs tools and hands out what comes of them.
 
-    What ends at the same instant of the clock is handed out in call order, so that a run on a virtual clock is the same
-    each time, however the event loop orders its tasks.
+    What comes at the same instant of the clock is handed out in turns, in call order, so that a run on a virtual clock
+    is the same each time, however the event loop orders its tasks. For the same reason they start one after the other.
 
     Args:
         tasks: where the tools run.
@@ -87,6 +90,7 @@ class ToolRunner:
         "_queued",
         "_running",
         "_tasks",
+        "_turns",
         "_waiter",
     )
 
@@ -103,6 +107,7 @@ class ToolRunner:
         self._notify, self._on_late_end = notify, on_late_end
         self._queued: deque[ToolRun] = deque()
         self._order: dict[str, int] = {}
+        self._turns: dict[str, int] = {}
         self._running = 0
         self._outputs: list[_Output] = []
         """A heap."""
@@ -133,9 +138,11 @@ class ToolRunner:
             BaseException: a tool raised something that is no `Exception`, such as `KeyboardInterrupt`.
         """
         while True:
-            await self._fill()
             if self._outputs:
                 return await self._take()
+            await self._fill()
+            if self._outputs:
+                continue
             if not self._running:
                 return None
             self._waiter = Waiter("the tools of the step")
@@ -147,7 +154,10 @@ class ToolRunner:
             started = ToolExecutionStartEvent(tool_call=run.call, messages=run.options.messages)
             await self._notify("on_tool_execution_start", started)
             self._running += 1
-            self._tasks.start(lambda run=run: self._run(run), name=f"tool {run.call.tool_name}")
+            begun = Waiter("the start of a tool")
+            self._tasks.start(lambda run=run, begun=begun: self._run(run, begun), name=f"tool {run.call.tool_name}")
+            if self._queued:
+                await begun.wait()
 
     async def _take(self) -> FullToolResult | FullToolError:
         first = heappop(self._outputs)
@@ -164,12 +174,16 @@ class ToolRunner:
         raised: BaseException | None = None,
     ) -> None:
         self._count += 1
-        order = self._order[part.tool_call_id]
-        heappush(self._outputs, _Output(self._clock.now(), order, self._count, part, ended, raised))
+        call_id = part.tool_call_id
+        turn = self._turns[call_id] = self._turns.get(call_id, -1) + 1
+        heappush(
+            self._outputs, _Output(self._clock.now(), turn, self._order[call_id], self._count, part, ended, raised)
+        )
         if self._waiter is not None:
             self._waiter.wake()
 
-    async def _run(self, run: ToolRun) -> None:
+    async def _run(self, run: ToolRun, begun: Waiter) -> None:
+        begun.wake()
         begun_at = self._clock.now()
         part: FullToolResult | FullToolError = tool_error(
             run.call, AbortError("the run that the tool belonged to has ended")
@@ -262,6 +276,19 @@ def tool_error(call: FullToolCall, error: object) -> FullToolError:
         dynamic=bool(call.dynamic),
         tool_metadata=call.tool_metadata,
         provider_metadata=call.provider_metadata,
+    )
+
+
+def invalid_call_error(call: FullToolCall) -> FullToolError:
+    """Return what is said of a call that cannot run because the model wrote it wrongly (rule 6.2)."""
+    return FullToolError(
+        tool_call_id=call.tool_call_id,
+        tool_name=call.tool_name,
+        input=call.input,
+        error=error_text(call.error),
+        dynamic=True,
+        title=call.title,
+        tool_metadata=call.tool_metadata,
     )
 
 

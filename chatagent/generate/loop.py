@@ -22,7 +22,7 @@ from chatagent.generate.events import AbortEvent, EndEvent, StartEvent, StepErro
 from chatagent.generate.execution import ToolRunner
 from chatagent.generate.log import PartLog
 from chatagent.generate.outcome import Outcome
-from chatagent.generate.parts import FullAbort, FullError, FullFinish, FullStart, FullToolCall
+from chatagent.generate.parts import FullAbort, FullError, FullFinish, FullStart
 from chatagent.generate.step import Conversation, FinishedStep, StepFailedError, run_step
 from chatagent.generate.stop import should_stop
 from chatagent.generate.stopped import Stopped
@@ -79,12 +79,12 @@ class Call:
         self.texts, self.reasonings = BlockIds(plan.generate_id), BlockIds(plan.generate_id)
         self.runtime_context: Mapping[str, object] = plan.runtime_context
         self.tools_context: Mapping[str, object] = plan.tools_context
-        self.known_calls: dict[str, FullToolCall] = {}
-        """The tool calls of all steps by id."""
         self.deferred: set[str] = set()
         """Calls that the provider runs and answers in a later step."""
         self.open_stream: AsyncIterable[object] | None = None
         """The model's stream that is being read."""
+        self.is_in_step = False
+        """`on_step_start` has been called for a step that has no result yet."""
         self.is_started = False
         self.is_stopped = False
         """The call was aborted or closed; nothing more is taken from the model."""
@@ -260,8 +260,7 @@ class Call:
             pass
         except Exception as exc:  # noqa: BLE001 - the model's stream failed: readers raise it (rule 9.4)
             if not self.is_stopped:
-                self.outcome.reject(exc)
-                self.log.end(exc)
+                await self._break_off(exc)
         finally:
             self._scope = None
 
@@ -359,6 +358,15 @@ class Call:
             nothing.__cause__ = error
             self.outcome.reject(nothing, messages_error=error)
         self.log.end()
+
+    async def _break_off(self, error: Exception) -> None:
+        """End the call because the model's stream, or reading it, has failed (rule 9.4)."""
+        self._is_over = True
+        if self.is_in_step:
+            failed = StepErrorEvent(step_number=len(self.outcome.steps), error=error)
+            await call_back(self.plan.callbacks.get("on_step_error"), failed, name="on_step_error")
+        self.outcome.reject(error)
+        self.log.end(error)
 
     async def _tell_end(self, total: LanguageModelUsage) -> None:
         ended = EndEvent(

@@ -226,7 +226,8 @@ class ChunkMapper:
         )
 
     def _tool_error(self, part: FullToolError) -> Chunk | None:
-        if part.tool_call_id in self.invalid_calls:
+        if not part.provider_executed and part.tool_call_id in self.invalid_calls:
+            self.invalid_calls.discard(part.tool_call_id)
             return None
         return ToolOutputError(
             tool_call_id=part.tool_call_id,

@@ -51,7 +51,7 @@ from chatagent.ui import UNSET
 from chatagent.ui.surrogates import join_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from chatagent.generate.log import LogEntry
     from chatagent.generate.steps import ContentPart
@@ -148,24 +148,33 @@ async def response_messages(content: Sequence[ContentPart], tools: Mapping[str, 
         tools: all tools of the call; their `to_model_output` is asked.
     """
     assistant: list[AssistantContentPart] = []
-    responses: list[ToolContentPart] = []
-    results: list[ToolResultPart] = []
+    answers: list[ToolContentPart] = []
     for part in content:
         if isinstance(part, FullToolResult | FullToolError):
             made = await tool_result_part(part, tools.get(part.tool_name))
-            (assistant if part.provider_executed else results).append(made)
+            (assistant if part.provider_executed else answers).append(made)
         elif isinstance(part, FullToolApprovalResponse):
-            responses += _approval_response(part)
+            answers += _approval_response(part)
         else:
             assistant += _assistant_parts(part)
-    order = {part.tool_call_id: index for index, part in enumerate(content) if isinstance(part, FullToolCall)}
-    results.sort(key=lambda result: order.get(result.tool_call_id, len(content)))
     messages: list[ModelMessage] = []
     if assistant:
         messages.append(AssistantMessage(tuple(assistant)))
-    if responses or results:
-        messages.append(ToolMessage((*responses, *results)))
+    if answers:
+        messages.append(ToolMessage(tuple(_in_call_order(answers, content))))
     return tuple(messages)
+
+
+def _in_call_order(answers: Sequence[ToolContentPart], content: Sequence[ContentPart]) -> Iterator[ToolContentPart]:
+    """Yield the answers with the results among them in call order, and the answers to approvals where they stand."""
+    order: dict[str, int] = {}
+    for part in content:
+        if isinstance(part, FullToolCall):
+            order.setdefault(part.tool_call_id, len(order))
+    results = [each for each in answers if isinstance(each, ToolResultPart)]
+    in_order = iter(sorted(results, key=lambda result: order.get(result.tool_call_id, len(order))))
+    for each in answers:
+        yield next(in_order) if isinstance(each, ToolResultPart) else each
 
 
 async def tool_result_part(part: FullToolResult | FullToolError, tool: Tool | None) -> ToolResultPart:
@@ -234,13 +243,13 @@ def _assistant_parts(part: ContentPart) -> list[AssistantContentPart]:
 
 def _tool_call(part: FullToolCall) -> ToolCallPart:
     data: object = part.input
-    if part.invalid and not isinstance(data, dict):
+    if part.invalid and isinstance(data, str | int | float):
         data = {}
     return ToolCallPart(
         part.tool_call_id,
         part.tool_name,
         cast("object", data),
-        provider_executed=part.provider_executed or None,
+        provider_executed=part.provider_executed,
         provider_options=part.provider_metadata,
     )
 

@@ -62,7 +62,7 @@ async def with_retries(call: Callable[[], Awaitable[ResultT]], *, max_retries: i
             if not retryable and len(errors) == 1:
                 raise
             if not retryable or len(errors) > max_retries:
-                raise _gave_up(errors, retryable=retryable) from exc
+                raise _gave_up(errors, is_spent=len(errors) > max_retries) from exc
             await clock.sleep(retry_delay(exc, delay, now=clock.now()))
             delay *= FACTOR
 
@@ -86,9 +86,9 @@ def retry_delay(error: object, backoff: float, *, now: float) -> float:
     return backoff
 
 
-def _gave_up(errors: list[Exception], *, retryable: bool) -> RetryError:
+def _gave_up(errors: list[Exception], *, is_spent: bool) -> RetryError:
     last = error_text(errors[-1])
-    if retryable:
+    if is_spent:
         return RetryError(
             f"Failed after {len(errors)} attempts. Last error: {last}", reason="max-retries-exceeded", errors=errors
         )

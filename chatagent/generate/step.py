@@ -108,6 +108,7 @@ async def run_step(call: Call, conversation: Conversation) -> FinishedStep:
         runtime_context=call.runtime_context,
     )
     await call.notify("on_step_start", began)
+    call.is_in_step = True
     first = call.log.mark()
     asked_at = call.clock.now()
     reader, answer = await _ask_and_read(call, prepared, conversation)
@@ -115,11 +116,9 @@ async def run_step(call: Call, conversation: Conversation) -> FinishedStep:
     if not reader.has_finished and not reader.has_failed and not any(map(_is_output, parts)):
         empty = NoOutputGeneratedError("No output generated. The model stream ended without a finish chunk.")
         raise StepFailedError(empty, has_begun=True, is_empty_stream=True)
-    responded_at = call.clock.now()
-    await _run_tools(call, reader)
-    performance = StepPerformance(
-        step_seconds=call.clock.now() - prepared.began_at, response_seconds=responded_at - asked_at
-    )
+    ended_at = call.clock.now()
+    responded_at = ended_at if reader.finished_at is None else reader.finished_at
+    performance = StepPerformance(step_seconds=ended_at - prepared.began_at, response_seconds=responded_at - asked_at)
     result = await _result(call, prepared, reader, answer, call.log.entries[first:], performance)
     await _finish(call, result)
     conversation.messages = (*conversation.messages, *result.response.messages)
@@ -170,8 +169,11 @@ async def _asked_to_change(call: Call, conversation: Conversation, number: int) 
         conversation.instructions = standardize_prompt(prompt=" ", instructions=instructions).instructions
     if messages is not None:
         conversation.messages = tuple(parse_model_messages(messages))
-    call.runtime_context = changes.get("runtime_context") or call.runtime_context
-    call.tools_context = changes.get("tools_context") or call.tools_context
+    runtime_context, tools_context = changes.get("runtime_context"), changes.get("tools_context")
+    if runtime_context is not None:
+        call.runtime_context = runtime_context
+    if tools_context is not None:
+        call.tools_context = tools_context
     return plan.step.changed(changes)
 
 
@@ -202,7 +204,7 @@ async def _ask(call: Call, prepared: _Prepared) -> StreamResult:
 async def _ask_and_read(call: Call, prepared: _Prepared, conversation: Conversation) -> tuple[StepReader, StreamResult]:
     """Ask the model and read its stream; again, if the stream sends an error and may be retried (`stream_retries`)."""
     parser = ToolCallParser(
-        tools=prepared.tools,
+        tools={name: each for name, each in call.plan.tools.items() if name in prepared.tools},
         instructions=conversation.instructions,
         messages=conversation.messages,
         repair=call.plan.repair_tool_call,
@@ -242,17 +244,6 @@ async def _read(call: Call, reader: StepReader, answer: StreamResult) -> None:
     call.check_stopped()
     await reader.end()
     await call.flush()
-
-
-async def _run_tools(call: Call, reader: StepReader) -> None:
-    """Wait for the tools of the step, and pass on what comes of them as it comes."""
-    while True:
-        output = await call.runner.next_output()
-        if output is None:
-            return
-        reader.tools.take_output(output)
-        await call.flush()
-        await call.log.room()
 
 
 async def _result(
@@ -301,6 +292,7 @@ async def _finish(call: Call, result: StepResult) -> None:
         )
     )
     await call.flush()
+    call.is_in_step = False
     call.outcome.steps.append(result)
     await call.notify("on_step_end", result)
     call.deadlines.step_ends()

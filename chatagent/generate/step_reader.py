@@ -117,6 +117,9 @@ class StepReader:
         self._texts, self._reasonings = call.texts, call.reasonings
         self._texts.open.clear()
         self._reasonings.open.clear()
+        self._first_text: str | None = None
+        """The step's first text block; its deltas carry on the metadata of the ones before."""
+        self._first_metadata: ProviderMetadata | None = None
         self.has_begun = goes_on
         self._may_retry = may_retry
         self._held: list[Any] = []
@@ -128,6 +131,8 @@ class StepReader:
         self.provider_metadata: ProviderMetadata | None = None
         self.has_finished = False
         self.has_failed = False
+        self.finished_at: float | None = None
+        """When the model had said everything."""
 
     async def read(self, stream: AsyncIterable[Any]) -> None:
         """Read the stream to its end.
@@ -170,7 +175,6 @@ class StepReader:
         """Do what is left to do when the stream has ended without a `finish` part."""
         if not self.has_finished:
             await self._release()
-            await self._check_choice()
 
     async def _release(self) -> None:
         """Take the tool parts that were held back."""
@@ -187,7 +191,10 @@ class StepReader:
     # Text and reasoning -------------------------------------------------------------------------------------------
 
     def _text_start(self, part: ModelTextStart) -> None:
-        self._emit(FullTextStart(id=self._texts.start(part.id), provider_metadata=part.provider_metadata))
+        unique = self._texts.start(part.id)
+        if self._first_text is None:
+            self._first_text = unique
+        self._emit(FullTextStart(id=unique, provider_metadata=part.provider_metadata))
 
     def _text_delta(self, part: ModelTextDelta) -> None:
         delta, metadata = part.delta, part.provider_metadata
@@ -197,7 +204,10 @@ class StepReader:
         if unique is None:
             self._emit(FullTextDelta(part.id, delta, metadata))
             self._unknown_block("text", part.id)
-        elif metadata is None:
+            return
+        if unique == self._first_text:
+            self._first_metadata = metadata = metadata or self._first_metadata
+        if metadata is None:
             self._emit_delta(FullTextDelta, unique, delta)
         else:
             self._emit(FullTextDelta(unique, delta, metadata))
@@ -291,12 +301,6 @@ class StepReader:
         for block in self._reasonings.open.values():
             self._emit(FullReasoningEnd(id=block))
 
-    async def _check_choice(self) -> None:
-        if not self.has_failed and not self.tools.has_violated:
-            await self.tools.check_choice()
-        if self.tools.has_violated:
-            self.finish_reason = "error"
-
     async def _finish(self, part: ModelFinish) -> None:
         if self.has_finished:
             return
@@ -306,11 +310,25 @@ class StepReader:
         self.raw_finish_reason = part.finish_reason.raw
         self.usage = flatten_usage(part.usage)
         self.provider_metadata = part.provider_metadata
-        await self._check_choice()
         ended = ModelCallEndEvent(step_number=self._number, finish_reason=self.finish_reason, usage=self.usage)
         await self._call.notify("on_language_model_call_end", ended)
+        violation = None if self.finish_reason == "interrupted" and self._may_run else self.tools.choice_error()
+        if violation is not None:
+            self.finish_reason = "error"
+            await self._call.report(violation)
+        self.finished_at = self._call.clock.now()
+        self._call.deadlines.stream_ends()
         if self.finish_reason in ("stop", "tool-calls") and self._may_run:
-            await self._call.runner.start(self.tools.runs)
+            await self._run_tools()
+
+    async def _run_tools(self) -> None:
+        """Run the tools of the step, and pass on what comes of them as it comes; the model's stream waits meanwhile."""
+        call = self._call
+        await call.runner.start(self.tools.runs)
+        while (output := await call.runner.next_output()) is not None:
+            self.tools.take_output(output)
+            await call.flush()
+            await call.log.room()
 
     # Tools, which have a class of their own -----------------------------------------------------------------------
 

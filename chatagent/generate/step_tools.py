@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatagent.errors import ToolCallNotFoundForApprovalError, ToolChoiceViolationError
 from chatagent.generate.approval import ApprovalDecision, ApprovalEvent, decide, sign
-from chatagent.generate.execution import ToolRun, tool_error
+from chatagent.generate.execution import ToolRun, invalid_call_error, tool_error
 from chatagent.generate.parts import (
     FullToolApprovalRequest,
     FullToolApprovalResponse,
@@ -22,7 +22,6 @@ from chatagent.generate.parts import (
     FullToolOutputDenied,
     FullToolResult,
 )
-from chatagent.generate.texts import error_text
 from chatagent.generate.tools import InputAvailable, InputDelta, Tool, ToolCallOptions
 
 if TYPE_CHECKING:
@@ -69,8 +68,7 @@ class StepTools:
         """Calls that are answered on this side."""
         self.answered = 0
         """Those of them that have a result, an error, or an automatic denial."""
-        self.has_violated = False
-        """The model did not keep to the tool choice."""
+        self._has_withheld_call = False
 
     def take_output(self, output: FullToolResult | FullToolError) -> None:
         """Pass on what came of a tool that ran here."""
@@ -80,33 +78,26 @@ class StepTools:
 
     # The tool choice ----------------------------------------------------------------------------------------------
 
-    async def check_choice(self) -> None:
-        """Report a model that did not call what it had to call (rule 6.11)."""
-        wanted = self._choice.tool_name
+    def choice_error(self) -> ToolChoiceViolationError | None:
+        """Return what to report of a model that has finished and did not keep to the tool choice (rule 6.11)."""
         called = [each.tool_name for each in self._calls.values()]
-        met = wanted in called if self._choice.type == "tool" else bool(called)
-        if self._choice.type in ("auto", "none") or met:
-            return
-        what = f"a call of tool '{wanted}'" if self._choice.type == "tool" else "a tool call"
-        demanded = self._choice.type if wanted is None else f"'{wanted}'"
-        await self._violate(f"Model response did not contain {what} even though tool choice was {demanded}.")
-
-    async def _violate(self, message: str) -> None:
-        self.has_violated = True
-        await self._call.report(ToolChoiceViolationError(message))
-
-    def _withheld(self) -> Awaitable[None] | None:
-        """Drop a tool part that the model had no right to; report it the first time."""
-        if self.has_violated:
-            return None
-        return self._violate("Model response contained a tool call even though tool choice was none.")
+        match self._choice.type:
+            case "none" if self._has_withheld_call:
+                problem = "Model response contained a tool call even though tool choice was none."
+            case "required" if not called:
+                problem = "Model response did not contain a tool call even though tool choice was required."
+            case "tool" if self._choice.tool_name not in called:
+                problem = f"Model response did not contain a call to the required tool '{self._choice.tool_name}'."
+            case _:
+                return None
+        return ToolChoiceViolationError(problem)
 
     # Tool input and calls -----------------------------------------------------------------------------------------
 
     def input_start(self, part: ModelToolInputStart) -> Awaitable[None] | None:
         """Pass on that the model begins to write a tool's input."""
         if self._choice.type == "none":
-            return self._withheld()
+            return None
         tool = self._tools.get(part.tool_name)
         self._emit(
             FullToolInputStart(
@@ -114,7 +105,7 @@ class StepTools:
                 tool_name=part.tool_name,
                 provider_executed=part.provider_executed,
                 dynamic=tool is not None and tool.kind == "dynamic" if part.dynamic is None else part.dynamic,
-                title=part.title if tool is None or tool.title is None else tool.title,
+                title=None if tool is None else tool.title,
                 input_encoding=part.input_encoding,
                 tool_metadata=None if tool is None else tool.metadata,
                 provider_metadata=part.provider_metadata,
@@ -128,7 +119,7 @@ class StepTools:
     def input_delta(self, part: ModelToolInputDelta) -> Awaitable[None] | None:
         """Pass on more text of a tool's input."""
         if self._choice.type == "none":
-            return self._withheld()
+            return None
         self._emit(FullToolInputDelta(id=part.id, delta=part.delta, provider_metadata=part.provider_metadata))
         known = self._inputs.get(part.id)
         if known is None:
@@ -141,24 +132,28 @@ class StepTools:
     def input_end(self, part: ModelToolInputEnd) -> Awaitable[None] | None:
         """Pass on that the text of a tool's input is complete."""
         if self._choice.type == "none":
-            return self._withheld()
+            return None
         self._emit(FullToolInputEnd(id=part.id, provider_metadata=part.provider_metadata))
         return None
 
     def call(self, part: ModelToolCall) -> Awaitable[None] | None:
         """Parse a call and find out whether it may run."""
-        return self._withheld() if self._choice.type == "none" else self._take_call(part)
+        if self._choice.type == "none":
+            self._has_withheld_call = True
+            return None
+        return self._take_call(part)
 
     async def _take_call(self, raw: ModelToolCall) -> None:
         parsed = await self._parser.parse(raw)
         part, tool = parsed.part, parsed.tool
         self._calls[part.tool_call_id] = part
         self.client_calls += not part.provider_executed
-        self._call.known_calls[part.tool_call_id] = part
         self._emit(part)
+        if part.provider_executed:
+            self._defer(part)
         if part.invalid:
             if not part.provider_executed:
-                self.take_output(tool_error(part, error_text(part.error)))
+                self.take_output(invalid_call_error(part))
             return
         if tool is None:
             return
@@ -168,11 +163,13 @@ class StepTools:
         )
         if heard is not None:
             await heard
-        if part.provider_executed:
-            if tool.supports_deferred_results:
-                self._call.deferred.add(part.tool_call_id)
-            return
         await self._approve(parsed, tool, options)
+
+    def _defer(self, part: FullToolCall) -> None:
+        """Note that the provider may answer its call in a later step."""
+        tool = self._tools.get(part.tool_name)
+        if tool is not None and tool.supports_deferred_results:
+            self._call.deferred.add(part.tool_call_id)
 
     async def _approve(self, parsed: ParsedCall, tool: Tool, options: ToolCallOptions) -> None:
         """Ask who has to say so whether a call may run, and act on it (rules 7.1 to 7.3)."""
@@ -183,7 +180,10 @@ class StepTools:
         try:
             decision = await decide(plan.tool_approval, tool, event)
         except Exception as exc:  # noqa: BLE001 - a user's policy: a call that it cannot judge must not run
-            self.take_output(tool_error(part, exc))
+            if part.provider_executed:
+                await self._call.report(exc)
+            else:
+                self.take_output(tool_error(part, exc))
             return
         if decision.type != "not-applicable":
             approval_id = self._request_approval(part, decision)
@@ -192,7 +192,7 @@ class StepTools:
             self._answer_approval(part, approval_id, decision)
             if decision.type == "denied":
                 return
-        if tool.run is not None:
+        if tool.run is not None and not part.provider_executed:
             limit = plan.timeout.of_tool(part.tool_name)
             self.runs.append(ToolRun(part, tool, parsed.value, options, limit))
 
@@ -222,7 +222,13 @@ class StepTools:
     def _answer_approval(self, part: FullToolCall, approval_id: str, decision: ApprovalDecision) -> None:
         approved = decision.type == "approved"
         self._emit(
-            FullToolApprovalResponse(approval_id=approval_id, tool_call=part, approved=approved, reason=decision.reason)
+            FullToolApprovalResponse(
+                approval_id=approval_id,
+                tool_call=part,
+                approved=approved,
+                reason=decision.reason,
+                provider_executed=part.provider_executed,
+            )
         )
         if not approved:
             self.answered += 1
@@ -231,12 +237,11 @@ class StepTools:
     # What the provider runs itself --------------------------------------------------------------------------------
 
     def result(self, part: ModelToolResult) -> Awaitable[None] | None:
-        """Pass on the result of a tool that the provider ran."""
+        """Pass on the result of a tool that the provider ran; each counts, one that is called preliminary too."""
         if self._choice.type == "none":
-            return self._withheld()
+            return None
         call = self._calls.get(part.tool_call_id)
-        if not part.preliminary:
-            self._call.deferred.discard(part.tool_call_id)
+        self._call.deferred.discard(part.tool_call_id)
         shared: dict[str, Any] = {
             "tool_call_id": part.tool_call_id,
             "tool_name": part.tool_name,
@@ -250,23 +255,19 @@ class StepTools:
         if part.is_error:
             self._emit(FullToolError(error=part.result, **shared))
         else:
-            self._emit(FullToolResult(output=part.result, preliminary=part.preliminary, **shared))
+            self._emit(FullToolResult(output=part.result, **shared))
         return None
 
     def approval_request(self, part: ModelToolApprovalRequest) -> Awaitable[None] | None:
         """Pass on that the provider asks for approval of a call of its own tool."""
         if self._choice.type == "none":
-            return self._withheld()
-        call = self._call.known_calls.get(part.tool_call_id)
+            return None
+        call = self._calls.get(part.tool_call_id)
         if call is None:
             return self._call.report(
                 ToolCallNotFoundForApprovalError(tool_call_id=part.tool_call_id, approval_id=part.approval_id)
             )
-        self._emit(
-            FullToolApprovalRequest(
-                approval_id=part.approval_id, tool_call=call, provider_metadata=part.provider_metadata
-            )
-        )
+        self._emit(FullToolApprovalRequest(approval_id=part.approval_id, tool_call=call))
         return None
 
     def _options(self, tool_call_id: str, tool_name: str) -> ToolCallOptions:

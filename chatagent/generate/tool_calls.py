@@ -71,7 +71,7 @@ class ToolCallParser:
         try:
             return await self._parsed(raw)
         except (NoSuchToolError, InvalidToolInputError) as exc:
-            if self.repair is None:
+            if self.repair is None or not self.tools:
                 return self._invalid(raw, exc)
             return await self._repaired(self.repair, raw, exc)
 
@@ -112,7 +112,7 @@ class ToolCallParser:
 
     def _invalid(self, raw: ModelToolCall, error: ToolError) -> ParsedCall:
         try:
-            data = _parse_input(raw)
+            data = _parse_json(raw)
         except InvalidToolInputError:
             data = raw.input
         part = _call_part(raw, data, self.tools.get(raw.tool_name))
@@ -140,9 +140,11 @@ def check_input(tool: Tool, tool_name: str, data: object, text: str) -> object:
 
 def _parse_input(raw: ModelToolCall) -> object:
     """Parse a call's input; blank text counts as an empty object."""
+    return _parse_json(raw) if raw.input.strip() else {}
+
+
+def _parse_json(raw: ModelToolCall) -> object:
     text = raw.input
-    if not text.strip():
-        return {}
     try:
         data = parse_json(text)
     except ValueError as exc:
@@ -160,7 +162,7 @@ def _call_part(raw: ModelToolCall, data: object, tool: Tool | None) -> FullToolC
         tool_call_id=raw.tool_call_id,
         tool_name=raw.tool_name,
         input=data,
-        provider_executed=raw.provider_executed or None,
+        provider_executed=raw.provider_executed,
         dynamic=True if tool is not None and tool.kind == "dynamic" else None,
         title=None if tool is None else tool.title,
         tool_metadata=None if tool is None else tool.metadata,

@@ -90,8 +90,8 @@ class _ProcessingError(Exception):
 class UIMessageStream:
     """The chunks of a call. Read it once: with `async for`, or by `pump`.
 
-    `on_end` is called once, when the stream ends, cannot go on, or is closed by its reader; it is not called when the
-    model's stream fails, which reading then raises.
+    `on_end` is called once, when the stream ends, cannot go on, or is closed by its reader. If the model's stream
+    fails, `on_end` hears of it, and reading raises it.
 
     Args:
         call: the call.
@@ -235,7 +235,7 @@ class UIMessageStream:
         if self._call.is_closed:
             self._is_cancelled = True
         else:
-            self._is_done = True  # the source raised: `on_end` is not called
+            self._outcome = StreamOutcome("failed", error)
             self._failure = error
 
     async def _settle(self) -> None:

@@ -91,12 +91,8 @@ def tagged_data(data: BareData | FileData) -> FileData:
     return InlineData(data) if isinstance(data, str) else data
 
 
-def bare_data(data: FileData) -> BareData:
-    """Return tagged file data in its bare form.
-
-    Raises:
-        InvalidPromptError: a provider's reference has no bare form.
-    """
+def bare_data(data: FileData) -> BareData | ReferenceData:
+    """Return tagged file data in its bare form; a provider's reference has none, and stays as it is."""
     match data:
         case InlineData():
             return data.data
@@ -105,8 +101,7 @@ def bare_data(data: FileData) -> BareData:
         case TextData():
             return base64.b64encode(data.text.encode()).decode()
         case ReferenceData():
-            msg = f"a model of protocol v3 takes no file by reference ({dict(data.reference)!r}): send data or a URL"
-            raise InvalidPromptError(msg)
+            return data
 
 
 def to_base64(data: str | bytes) -> str:

@@ -339,7 +339,7 @@ class Channel:
         if self.last_seq_num is not None and record.seq <= self.last_seq_num:
             return
         self.last_seq_num = record.seq
-        if is_command(record):
+        if is_command(record) or self.progress.is_done(record.seq):
             return
         once = self._hand_to_waiting(record)
         is_claimed = self._tell_handlers(record)

@@ -10,6 +10,7 @@ import inspect
 from collections import deque
 from collections.abc import AsyncIterable, Mapping
 from contextvars import copy_context
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio
@@ -69,6 +70,10 @@ class Production:
         self._open: list[OwnedTask] = []
         self._working = 0
         self._merging = 0
+        self._merged = 0
+        """Streams merged so far; each one's place in the order of turns."""
+        self._ready: dict[int, Chunk | None] = {}
+        """What the merged streams have to say in this turn, by their place; `None` for one that has failed."""
         self._reader: Waiter | None = None
 
     # For the reader -----------------------------------------------------------------------------------------------
@@ -122,7 +127,8 @@ class Production:
         """Start to read a stream, unless the production is over."""
         if not self.is_over:
             self._merging += 1
-            self._begin(lambda: self._forward(stream), "a merged UI message stream")
+            self._merged = place = self._merged + 1
+            self._begin(lambda: self._forward(stream, place), "a merged UI message stream")
 
     def declare(self, outcome: StreamOutcome) -> None:
         """Take what the writer says of the outcome; the first word counts."""
@@ -170,24 +176,44 @@ class Production:
         if inspect.isawaitable(made):
             await cast("Awaitable[object]", made)
 
-    async def _forward(self, stream: ChunkSource) -> None:
+    async def _forward(self, stream: ChunkSource, place: int) -> None:
         """Hand over the chunks of a stream as they come; streams that are ready together take turns."""
         chunks = cast("AsyncIterator[Any]", aiter(stream))
         count = 0
         try:
-            async for chunk in chunks:
-                self.put(parse_chunk(chunk, allow_unknown=True))
+            async for wire in chunks:
+                chunk = parse_chunk(wire, allow_unknown=True)
+                if self._merging > 1:
+                    await self._put_in_turn(place, chunk)
+                    continue
+                self.put(chunk)
                 count += 1
-                if self._merging > 1 or count % BATCH == 0:
+                if count % BATCH == 0:
                     await checkpoint()
+        except Exception:
+            if self._merging > 1:
+                await self._put_in_turn(place, None)
+            raise
         finally:
             self._merging -= 1
             await _close(chunks)
 
+    async def _put_in_turn(self, place: int, chunk: Chunk | None) -> None:
+        """Add a chunk in the order in which the streams were merged, whichever of their tasks is run first.
+
+        A stream that has failed has none to add; its error comes behind what the others have to say in this turn.
+        """
+        self._ready[place] = chunk
+        await checkpoint()  # the other streams that are ready say so meanwhile
+        if place in self._ready:  # nobody has done it for all yet
+            ready, self._ready = self._ready, {}
+            for _, each in sorted(ready.items(), key=itemgetter(0)):
+                if each is not None:
+                    self.put(each)
+
     def _report(self, error: Exception) -> None:
         """Show an error in the stream."""
-        if self.outcome.status != "failed":
-            self.outcome = StreamOutcome("failed", error)
+        self.outcome = StreamOutcome("failed", error)
         try:
             text = self._text_of(error)
         except Exception as exc:  # noqa: BLE001 - raised by the reader

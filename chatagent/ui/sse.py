@@ -131,9 +131,9 @@ class SSEDecoder:
 
     def _take_line(self, line: str, chunks: list[Chunk]) -> None:
         if not line:
-            data, self._data = "\n".join(self._data), []
-            if data and data != "[DONE]":
-                chunks.append(_parse_event(data))
+            lines, self._data = self._data, []
+            if lines and lines != ["[DONE]"]:
+                chunks.append(_parse_event("\n".join(lines)))
             return
         name, _, value = line.partition(":")
         if name == "data":

@@ -74,7 +74,7 @@ class StreamEndEvent(StreamStepEndEvent):
     finish_reason: FinishReason | None = None
     """What the `finish` chunk said; `None` if there was none."""
     is_cancelled: bool = False
-    """The stream was closed or cancelled before its end."""
+    """The stream was closed or cancelled before its end, and nothing that came before says how the work went."""
 
 
 class ResponseTracker:
@@ -178,7 +178,7 @@ class ResponseTracker:
             is_aborted=is_aborted or outcome.status == "aborted",
             outcome=outcome,
             finish_reason=reducer.finish_reason,
-            is_cancelled=is_cancelled,
+            is_cancelled=is_cancelled and outcome.status == "unknown",
         )
         await _call(on_end, event)
 

@@ -12,11 +12,13 @@ from chatagent.agent import AgentRun, run_agent
 from chatagent.current import current_run
 from chatagent.task import LocalValues
 from chatagent.tasks import OwnedTask
+from chatagent_test.harness.crash_plan import counting_suspensions
 from chatagent_test.harness.where import innermost_user_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from chatagent.ui import UIMessage
     from chatagent_test.harness.driver import Driver
     from chatagent_test.harness.platform import Platform
     from chatagent_test.harness.seeds import Seeds
@@ -75,6 +77,16 @@ class DrivenRun:
         return "" if self._run is None else self._run.run_id
 
     @property
+    def messages(self) -> Sequence[UIMessage]:
+        """The conversation as the run has it."""
+        return () if self._run is None else tuple(self._run.state.conversation.seen)
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether the run was made to die."""
+        return self._was_killed
+
+    @property
     def deferred_done(self) -> bool:
         """Whether all work that `chat.defer` has started is done."""
         return self._run is None or all(task.done for task in self._run.deferred)
@@ -84,7 +96,7 @@ class DrivenRun:
         if self.task is None:
             self._watch.on_boot = self._flush_outbox
             name = f"the run of agent {self._platform.agent.id!r}"
-            self.task = OwnedTask(lambda: self._main(payload), name=name, ledger=self._driver.ledger)
+            self.task = OwnedTask(lambda: self._crashing(payload), name=name, ledger=self._driver.ledger)
 
     def when_booted(self, action: Callable[[], None]) -> None:
         """Do something once the run has read the past; at once if it has."""
@@ -117,14 +129,22 @@ class DrivenRun:
             await driver.until_or_give_up(lambda: task.done, BUSY_GRACE)
         await self.cancel("close", wait_timeout=wait_timeout)
 
-    async def kill(self, *, wait_timeout: float) -> None:
-        """Take the run's right to write, then cancel its task; what it still raises is nobody's failure."""
+    def strike(self) -> None:
+        """Let the run die: its right to write is taken at once, its task ends at its next checkpoint."""
         task = self.task
         if task is None or task.done:
             return
         self._was_killed = True
         if self._platform.is_open:
             self._platform.store.revoke(self._platform.chat_id)
+        task.cancel()
+
+    async def kill(self, *, wait_timeout: float) -> None:
+        """Take the run's right to write, then cancel its task; what it still raises is nobody's failure."""
+        task = self.task
+        if task is None or task.done:
+            return
+        self.strike()
         await self._cancel_task(task, wait_timeout)
 
     async def cancel(self, reason: str, *, wait_timeout: float) -> None:
@@ -148,6 +168,13 @@ class DrivenRun:
                 ResourceWarning,
                 stacklevel=5,
             )
+
+    async def _crashing(self, payload: Mapping[str, Any]) -> None:
+        plan = self._platform.crash_plan
+        if plan is None:
+            return await self._main(payload)
+        plan.strike = self.strike
+        return await counting_suspensions(self._main(payload), plan)
 
     async def _main(self, payload: Mapping[str, Any]) -> None:
         local_values: dict[str, Any] = {}

@@ -18,6 +18,7 @@ from chatagent.errors import (
     HarnessModeError,
     HarnessStateError,
     InvalidArgumentError,
+    RecordTooLargeError,
 )
 from chatagent.session import Session
 from chatagent.ui import TextUIPart, UIMessage, to_wire
@@ -364,10 +365,12 @@ class ChatAgentHarness(RunControl):
         sent = Sent()
         self._put(data, sent)
         await self._driver.until(
-            lambda: self._watch.ended or (sent.seq is not None and self._run.has_received(sent.seq)),
+            lambda: self._watch.ended or sent.refusal is not None or self._has_received(sent),
             "send_stop: the run has not heard it",
             move_time=False,
         )
+        if sent.refusal is not None:
+            raise sent.refusal
 
     async def wait_for(self, predicate: Callable[[ChatAgentHarness], object]) -> None:
         """Wait until something holds of this harness.
@@ -545,24 +548,47 @@ class ChatAgentHarness(RunControl):
         self._put({"kind": "message", "payload": payload}, sent)
 
     def _put(self, data: Mapping[str, Any], sent: Sent) -> None:
-        """Put a record on `.in`, as soon as the run has read the past."""
+        """Put a record on `.in`, as soon as the run has read the past.
+
+        Raises:
+            InvalidArgumentError: JSON cannot hold it; nothing was queued.
+            RecordTooLargeError: it is above a limit; nothing was queued.
+        """
         self._boot()
-        self._run.when_booted(lambda: sent.put(self._platform.send(data), self._watch))
+        self._run.when_booted(partial(self._append, data, sent))
+        if sent.refusal is not None:
+            raise sent.refusal
+
+    def _has_received(self, sent: Sent) -> bool:
+        return sent.seq is not None and self._run.has_received(sent.seq)
+
+    def _append(self, data: Mapping[str, Any], sent: Sent) -> None:
+        try:
+            sent.put(self._platform.send(data), self._watch)
+        except (InvalidArgumentError, RecordTooLargeError) as exc:
+            sent.refusal = exc
 
     async def _await_turn(self, sent: Sent, until: Until, name: str) -> Turn:
         watch = self._watch
         if until == "sent":
-            await self._driver.until(lambda: sent.was_put or watch.ended, f"{name}: the run has not booted")
+            await self._driver.until(lambda: sent.was_tried or watch.ended, f"{name}: the run has not booted")
+            if sent.refusal is not None:
+                raise sent.refusal
             return Turn(None, ())
         settled = until == "idle"
         await self._driver.until(
             lambda: sent.is_over(watch, self._run, settled=settled) or watch.ended, f"{name}: the turn goes on"
         )
+        if sent.refusal is not None:
+            raise sent.refusal
         if sent.died and not watch.ended and sent.turn_in(watch) is None:
             problem = "the run died while it answered; what it had streamed stands in the history"
             raise AgentRunEndedError(f"{name}: {problem}")
         if sent.is_dropped(watch, self._run):
             raise HarnessStateError(f"{name}: no turn comes of it: the run has taken in a message with this id before")
+        if sent.is_abandoned(watch):
+            problem = "the agent's code went on without completing the turn: call chat.write_turn_complete(), or"
+            raise HarnessStateError(f"{name}: {problem} `complete` or `done` of the turn")
         if not sent.is_answered(watch, settled=settled):
             self._raise_ended(name)
         seen = sent.turn_in(watch)

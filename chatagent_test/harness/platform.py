@@ -21,6 +21,7 @@ from chatagent.session import (
 )
 from chatagent.task import make_run_context
 from chatagent.ui import to_wire
+from chatagent_test.harness.watched_reads import watched_reads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
     from chatagent.agent import ChatAgent
     from chatagent.clock import Clock
     from chatagent.ids import IdGenerator
-    from chatagent.session import Direction, Snapshot
+    from chatagent.session import Direction, Record, Snapshot
     from chatagent.task import RunContext
     from chatagent.waiting import Ledger
+    from chatagent_test.harness.crash_plan import CrashPlan
     from chatagent_test.harness.seeds import Seeds
     from chatagent_test.harness.watch import RunWatch
 
@@ -61,6 +63,7 @@ class Platform:
     snapshots: InMemorySnapshotStore = field(init=False)
     saved: Snapshot | None = None
     is_open: bool = False
+    crash_plan: CrashPlan | None = None
 
     def __post_init__(self) -> None:
         self.store = InMemorySessionStore(clock=self.clock)
@@ -77,6 +80,8 @@ class Platform:
         if seeds.any_record:
             await self._seed(seeds)
         self.store.observe(self.watch.appended)
+        if self.crash_plan is not None:
+            self.store.observe(self._tell_written)
 
     async def close(self) -> None:
         """Close the store; what it holds can no longer be read."""
@@ -118,7 +123,7 @@ class Platform:
         return RunEnvironment(
             payload=parsed,
             lease=lease,
-            store=self.store,
+            store=self.store if self.crash_plan is None else watched_reads(self.store, self.crash_plan),
             snapshots=_WatchedSnapshots(self),
             clock=self.clock,
             context=_with_epoch(make_run_context(task_context, now=self.clock.now()), lease.epoch),
@@ -134,6 +139,11 @@ class Platform:
     def send(self, data: Mapping[str, Any]) -> int:
         """Put a record on `.in`, as a client does; returns its number."""
         return self.store.append_nowait(self.chat_id, "in", [NewRecord(dict(data))]).last
+
+    def _tell_written(self, _session_id: str, direction: Direction, records: tuple[Record, ...]) -> None:
+        for record in records:
+            if self.crash_plan is not None:
+                self.crash_plan.record("wrote", direction, record)
 
     async def _seed(self, seeds: Seeds) -> None:
         lease = await self.lease()
@@ -172,6 +182,8 @@ class _WatchedSnapshots:
     async def save(self, session_id: str, snapshot: Snapshot, *, epoch: int) -> None:
         await self._platform.snapshots.save(session_id, snapshot, epoch=epoch)
         self._platform.saved = snapshot
+        if self._platform.crash_plan is not None:
+            self._platform.crash_plan.snapshot_saved()
 
     async def delete(self, session_id: str) -> None:
         await self._platform.snapshots.delete(session_id)

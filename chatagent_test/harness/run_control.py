@@ -15,6 +15,7 @@ from chatagent_test.clock import VirtualClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from chatagent.agent import ChatAgent
     from chatagent.clock import Clock
     from chatagent_test.harness.driven_run import DrivenRun
     from chatagent_test.harness.driver import Driver
@@ -39,6 +40,9 @@ class RunControl:
     _begin_waiting: Callable[[], None]
     _check_open: Callable[[], None]
     _run_number: int
+    _agent: ChatAgent[Any]
+    _boot_of_run: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
+    """What the run was booted with, unless it is the first."""
 
     async def kill_run(self) -> None:
         """Let the run die as in a crash: its right to write is taken first, then its task is cancelled.
@@ -91,31 +95,50 @@ class RunControl:
         payload["previousRunId"] = self._run.run_id if isinstance(previous_run_id, Unset) else previous_run_id
         if preload:
             payload["trigger"] = "preload"
-        context = self._task_context if isinstance(task_context, Unset) else task_context
-        await self._begin_run("continue_run", payload, _without_retry(context))
+        inherited = isinstance(task_context, Unset)
+        context = _for_another_run(self._task_context) if inherited else dict(_sections(task_context))
+        self._check_over("continue_run")
+        self._run_number += 1
+        context["run"] = {"id": f"run_test_{self._run_number}", **context.get("run", {})}
+        await self._begin_run("continue_run", payload, context)
 
     async def retry_oom(self) -> None:
-        """Begin the second attempt that a run gets which ran out of memory: the same boot payload, attempt 2.
+        """Begin the second attempt of a run that ran out of memory: the same run and boot payload, the larger machine.
 
         Raises:
-            HarnessStateError: the run has not ended with an `OutOfMemoryError`.
+            HarnessStateError: the run has not ended with an `OutOfMemoryError`, the agent has no `oom_machine`, or
+                this was the second attempt already.
+            BaseException: what ended the second attempt while it booted.
         """
         self._check_lifecycle("retry_oom")
         if not isinstance(self._run.error, OutOfMemoryError):
             raise HarnessStateError(
                 "retry_oom: the run has not ended with an OutOfMemoryError; raise one in a hook or tool"
             )
+        machine = self._agent.options.oom_machine
+        if machine is None:
+            raise HarnessStateError(
+                f"retry_oom: agent {self._agent.id!r} has no `oom_machine`, so there is one attempt only; give it one"
+            )
+        payload, context = self._boot_of_run or (self._boot_payload, self._task_context)
+        sections = dict(_sections(context))
+        attempt = sections.get("attempt", {})
+        if attempt.get("number", 1) > 1:
+            raise HarnessStateError("retry_oom: this was the second attempt, and there is no third")
         self._failures.take_run_error()
-        sections = dict(_sections(self._task_context))
-        attempt = {**sections.get("attempt", {}), "number": 2}
-        await self._begin_run("retry_oom", dict(self._boot_payload), {**sections, "attempt": attempt})
+        sections["attempt"] = {**attempt, "number": 2}
+        sections["machine"] = {**sections.get("machine", {}), "name": machine}
+        sections["run"] = {**sections.get("run", {}), "id": self._run.run_id}
+        await self._begin_run("retry_oom", payload, sections)
 
     async def wait_deferred(self) -> None:
         """Wait until all work that `chat.defer` has started in this run is done.
 
         Raises:
+            HarnessStateError: the run itself calls it.
             WaitTimeoutError: it is not, within `wait_timeout` real seconds.
         """
+        self._check_outside("wait_deferred")
         self._begin_waiting()
         await self._driver.until(lambda: self._run.deferred_done, "wait_deferred: deferred work goes on")
 
@@ -123,7 +146,7 @@ class RunControl:
         """Let the idle time pass: moves virtual time until the run has been put away.
 
         Raises:
-            HarnessStateError: the clock cannot be moved, or the run waits for nothing.
+            HarnessStateError: the clock cannot be moved, the run waits for nothing, or the run itself calls it.
             AgentRunEndedError: the run has ended instead.
         """
         await self._pass_waits("advance_to_suspend", lambda: self._watch.is_suspended)
@@ -134,12 +157,13 @@ class RunControl:
         """Let all waiting come to its end: moves virtual time until the run gives up waiting and ends.
 
         Raises:
-            HarnessStateError: the clock cannot be moved, or the run waits for nothing.
+            HarnessStateError: the clock cannot be moved, the run waits for nothing, or the run itself calls it.
         """
         await self._pass_waits("expire", lambda: self._watch.ended)
         self._failures.raise_run_error()
 
     async def _pass_waits(self, name: str, done: Callable[[], bool]) -> None:
+        self._check_outside(name)
         clock = self.clock
         if not isinstance(clock, VirtualClock):
             raise HarnessStateError(f"{name}: this harness has a clock that cannot be moved; use clock='virtual'")
@@ -153,14 +177,9 @@ class RunControl:
                 raise HarnessStateError(f"{name}: the run waits for nothing that time could end")
             await self._driver.advance(deadline - clock.now())
 
-    async def _begin_run(self, name: str, payload: Mapping[str, Any], context: Mapping[str, Any] | None) -> None:
-        if not self._watch.ended:
-            raise HarnessStateError(f"{name}: the run is still on; end it first (kill_run, cancel_run, chat.end_run)")
-        self._failures.raise_run_error()
-        self._run_number += 1
-        sections = dict(_sections(context))
-        sections["run"] = {"id": f"run_test_{self._run_number}", **sections.get("run", {})}
-        self._run = self._new_run(sections)
+    async def _begin_run(self, name: str, payload: Mapping[str, Any], context: Mapping[str, Any]) -> None:
+        self._boot_of_run = payload, context
+        self._run = self._new_run(context)
         self._failures.follow(self._run)
         self._watch.run_begins()
         self._run.start(payload)
@@ -171,12 +190,20 @@ class RunControl:
         )
         self._failures.raise_run_error()
 
+    def _check_over(self, name: str) -> None:
+        if not self._watch.ended:
+            raise HarnessStateError(f"{name}: the run is still on; end it first (kill_run, cancel_run, chat.end_run)")
+        self._failures.raise_run_error()
+
     def _check_lifecycle(self, name: str) -> None:
         self._check_open()
-        if self._driver.ledger.has_current_task():
-            raise HarnessStateError(f"{name}: a run cannot do this to itself; call it in the test")
+        self._check_outside(name)
         if not self._run.started:
             raise HarnessStateError(f"{name}: no run was started; send something, or await start(), first")
+
+    def _check_outside(self, name: str) -> None:
+        if self._driver.ledger.has_current_task():
+            raise HarnessStateError(f"{name}: a run cannot do this to itself; call it in the test")
 
 
 def _sections(context: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -184,6 +211,8 @@ def _sections(context: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return sections.get("ctx", sections)
 
 
-def _without_retry(context: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """A further run is a first attempt again, and has an id of its own."""
-    return {name: values for name, values in _sections(context).items() if name not in ("attempt", "run")}
+def _for_another_run(context: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A further run has the same surroundings, but is a first attempt again and has an id of its own."""
+    sections = {name: values for name, values in _sections(context).items() if name != "attempt"}
+    run = {name: value for name, value in sections.get("run", {}).items() if name != "id"}
+    return {**sections, "run": run}

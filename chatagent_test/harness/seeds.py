@@ -94,6 +94,9 @@ class Seeds:
 
     def _is_read(self, what: str) -> bool:
         """Return whether the boot will look; complain if it will not."""
+        if self._agent.options.is_custom and what in ("snapshot", "partial answer"):
+            self._complain(f"this boot would not read the seeded {what}: a custom agent has no past")
+            return False
         if not self._reads_past:
             self._complain(
                 f"this boot would not read the seeded {what}: only a continuation or a retry reads the past; make the "

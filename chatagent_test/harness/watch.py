@@ -153,6 +153,9 @@ class RunWatch(NullObserver):
     def run_ended(self) -> None:
         """Take it that the run is over."""
         self._leave_turn()
+        if self.turns:
+            turn = self.turns[-1]
+            turn.died = turn.complete_at is None and turn.settled_at is None
         self.ended = True
         self.stir()
 
@@ -161,7 +164,6 @@ class RunWatch(NullObserver):
         if self.turns:
             turn = self.turns[-1]
             turn.left = True
-            turn.died = turn.complete_at is None and turn.settled_at is None
             if turn.settled_at is None and turn.report is not None:
                 turn.settled_at = len(self.records)
 
@@ -169,10 +171,12 @@ class RunWatch(NullObserver):
 class Sent:
     """A record that was sent, or is about to be, and the turn that answers it."""
 
-    __slots__ = ("_position", "_turn", "_turns_before", "died", "seq", "was_put")
+    __slots__ = ("_position", "_turn", "_turns_before", "died", "refusal", "seq", "was_put")
 
     def __init__(self) -> None:
         self.was_put = False
+        self.refusal: Exception | None = None
+        """Why the log would not take the record; nothing was queued then."""
         self.died = False
         """Whether a turn had begun to answer it and died with its run."""
         self.seq: int | None = None
@@ -185,6 +189,11 @@ class Sent:
         """Take it that the record is on its channel under this number."""
         self.was_put, self.seq = True, seq
         self._position, self._turns_before = len(watch.records), len(watch.turns)
+
+    @property
+    def was_tried(self) -> bool:
+        """Whether the record is on its channel, or was refused."""
+        return self.was_put or self.refusal is not None
 
     def turn_in(self, watch: RunWatch) -> SeenTurn | None:
         """Return the turn that answers the record, once it has begun."""
@@ -214,9 +223,16 @@ class Sent:
         is_done = watch.is_waiting and self.seq is not None and run.is_done_with(self.seq)
         return is_done and self.turn_in(watch) is None
 
+    def is_abandoned(self, watch: RunWatch) -> bool:
+        """Return whether the code of a custom agent has taken the record, and goes on without completing its turn."""
+        turn = self.turn_in(watch)
+        return turn is not None and turn.left and turn.complete_at is None and not watch.ended
+
     def is_over(self, watch: RunWatch, run: DrivenRun, *, settled: bool) -> bool:
         """Return whether there is nothing left to wait for."""
-        return self.is_answered(watch, settled=settled) or self.is_dropped(watch, run)
+        if self.refusal is not None:
+            return True
+        return self.is_answered(watch, settled=settled) or self.is_dropped(watch, run) or self.is_abandoned(watch)
 
     def window_start(self, watch: RunWatch, turn: SeenTurn) -> int:
         """Return where the turn's chunks begin: at the send, or with the turn if another one was still on then."""

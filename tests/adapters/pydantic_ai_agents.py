@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pytest
 from pydantic_ai import Agent
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 
@@ -16,8 +17,12 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
 
     from chatagent import ChatAgent
-    from chatagent.agent import RunEvent
-    from chatagent_test import Turn
+    from chatagent.agent import RunEvent, TurnCompleteEvent
+    from chatagent_test import ChatAgentHarness, Turn
+
+ASYNCIO_ONLY = "pydantic-ai makes tasks of asyncio itself, so it cannot run on trio"
+BACKENDS = ["asyncio", pytest.param("trio", marks=pytest.mark.skip(reason=ASYNCIO_ONLY))]
+"""The params of a module's `anyio_backend`."""
 
 Said: TypeAlias = str | Mapping[int, DeltaToolCall] | Mapping[int, DeltaThinkingPart]
 """A piece of what a model says."""
@@ -94,3 +99,17 @@ def asked_with(model: ScriptedModel, number: int) -> list[tuple[str, object]]:
         for message in model.asked[number]
         for part in message.parts
     ]
+
+
+def kept(harness: ChatAgentHarness) -> list[dict[str, Any]]:
+    snapshot = harness.get_snapshot()
+    assert snapshot is not None
+    return [to_wire(message) for message in snapshot.messages]
+
+
+def completes(harness: ChatAgentHarness) -> list[TurnCompleteEvent[Any]]:
+    return [each.event for each in harness.hooks if each.name == "on_turn_complete"]
+
+
+def complete(event: TurnCompleteEvent[Any]) -> None:
+    return None

@@ -124,6 +124,27 @@ async def test_what_was_said_in_the_same_breath_as_the_stop_stands_before_it() -
     assert chunks == [START, *SAID, {"type": "abort"}]
 
 
+async def test_a_stop_that_comes_as_the_work_ends_is_too_late() -> None:
+    controller = AbortController()
+    is_done = anyio.Event()
+
+    async def drive(feed: Feed) -> None:
+        say(feed, "hi")
+        feed.finish("stop", LanguageModelUsage())
+        is_done.set()
+
+    async def stop() -> None:
+        await is_done.wait()
+        controller.abort()
+
+    chunks: list[dict[str, Any]] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stop)
+        chunks += await read(driven(drive, signal=controller.signal))
+
+    assert chunks[-1] == {"type": "finish", "finishReason": "stop"}
+
+
 async def test_closing_waits_for_the_work_to_end() -> None:
     has_ended: list[bool] = []
     ended: list[StreamEndEvent] = []

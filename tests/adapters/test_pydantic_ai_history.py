@@ -242,9 +242,20 @@ def test_files_of_the_model_are_kept_if_they_are_there() -> None:
 
 
 def test_messages_in_which_nothing_is_left_are_left_out() -> None:
-    history = read(UserMessage("hi"), AssistantMessage([CustomPart("a.b")]), ToolMessage([]), UserMessage("so?"))
+    history = history_of(
+        [UserMessage("hi"), AssistantMessage([CustomPart("a.b")]), ToolMessage([]), UserMessage("so?")]
+    )
 
-    assert [part.content for message in history for part in message.parts if hasattr(part, "content")] == ["hi", "so?"]
+    assert [message["parts"] for message in history.messages] == [
+        [{"part_kind": "user-prompt", "content": "hi"}],
+        [{"part_kind": "user-prompt", "content": "so?"}],
+    ]
+
+
+def test_texts_of_the_user_without_a_letter_are_left_out() -> None:
+    (prompt,) = parts(UserMessage([TextPart(""), TextPart("hi")]))
+
+    assert prompt.content == "hi"
 
 
 def test_no_message_at_all_is_an_error() -> None:

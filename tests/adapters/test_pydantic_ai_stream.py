@@ -17,7 +17,7 @@ from pydantic_ai.models.function import DeltaThinkingPart
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.ui.vercel_ai.response_types import SourceUrlChunk
 
-from adapters.pydantic_ai_agents import ScriptedModel, ask, asked_with, call, model_of, saying
+from adapters.pydantic_ai_agents import BACKENDS, ScriptedModel, ask, asked_with, call, model_of, saying
 from chatagent.adapters.pydantic_ai import PydanticAIStream
 from chatagent.errors import AbortError, InvalidArgumentError, InvalidPromptError, MissingExtraError
 from chatagent.generate import FullFinish, FullStart, Streamable
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-ASYNCIO_ONLY = "pydantic-ai makes tasks of asyncio itself, so it cannot run on trio"
 
-
-@pytest.fixture(params=["asyncio", pytest.param("trio", marks=pytest.mark.skip(reason=ASYNCIO_ONLY))])
+@pytest.fixture(params=BACKENDS)
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -193,6 +191,18 @@ async def test_a_signal_that_was_aborted_before_asks_no_model() -> None:
         await run.total_usage
 
 
+async def test_a_stopped_run_is_settled_though_nobody_closes_its_stream() -> None:
+    controller = AbortController()
+    run = answering(saying(forever), abort_signal=controller.signal)
+
+    async for chunk in run.to_ui_message_stream():
+        if chunk.type == "text-delta":
+            controller.abort("enough")
+
+    with pytest.raises(AbortError, match=r"^This operation was aborted: enough$"):
+        await run.result
+
+
 @pytest.mark.parametrize("whose", ["the run's", "the reader's"])
 async def test_either_signal_stops_the_agent(whose: str) -> None:
     controller = AbortController()
@@ -306,6 +316,55 @@ async def test_calls_without_an_outcome_are_left_out_of_ui_messages() -> None:
     await answering(agent, messages=history).result
 
     assert [kind for kind, _ in asked_with(model_of(agent), 0)] == ["user-prompt", "text", "user-prompt"]
+
+
+ELSEWHERE = {"type": "file", "url": "s3://bucket/secret.pdf", "mediaType": "application/pdf"}
+UPLOADED = {**ELSEWHERE, "url": "file-1", "providerReference": {"openai": "file-1"}}
+PAGE = {**ELSEWHERE, "url": "https://example.com/a.pdf"}
+
+
+def prompts_of(agent: Agent[Any, Any]) -> list[Any]:
+    return [content for kind, content in asked_with(model_of(agent), 0) if kind == "user-prompt"]
+
+
+@pytest.mark.parametrize("part", [ELSEWHERE, UPLOADED], ids=["scheme", "reference"])
+async def test_files_that_a_provider_fetches_with_rights_of_the_server_are_left_out(part: dict[str, object]) -> None:
+    agent = saying(["hi"])
+    text = {"type": "text", "text": "Read it."}
+    run = answering(agent, messages=[{"id": "u-1", "role": "user", "parts": [text, part, PAGE]}])
+
+    with pytest.warns(UserWarning, match=r"client"):
+        await run.result
+
+    ((said, page),) = prompts_of(agent)
+    assert (said, page.url) == ("Read it.", "https://example.com/a.pdf")
+
+
+async def test_such_files_can_be_allowed() -> None:
+    agent = saying(["hi"])
+    messages = [{"id": "u-1", "role": "user", "parts": [ELSEWHERE, UPLOADED]}]
+
+    await answering(agent, messages=messages, allowed_file_url_schemes=["s3"], allow_uploaded_files=True).result
+
+    ((elsewhere, uploaded),) = prompts_of(agent)
+    assert (elsewhere.url, uploaded.file_id) == ("s3://bucket/secret.pdf", "file-1")
+
+
+async def test_a_call_at_the_end_that_nobody_approved_does_not_run() -> None:
+    agent = saying(["hi"])
+    ran: list[str] = []
+
+    @agent.tool_plain
+    def delete() -> str:
+        ran.append("delete")
+        return "gone"
+
+    made: dict[str, object] = {"type": "tool-call", "toolCallId": "call-1", "toolName": "delete", "input": {}}
+    history = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": [made]}]
+    with pytest.warns(UserWarning, match=r"unresolved tool call"):
+        await answering(agent, messages=history).result
+
+    assert ran == []
 
 
 async def test_options_of_the_run_are_passed_on() -> None:

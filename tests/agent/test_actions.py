@@ -227,7 +227,7 @@ async def test_an_action_that_changed_the_history_is_followed_by_a_snapshot() ->
 
 
 async def test_an_action_that_changed_nothing_saves_nothing() -> None:
-    """MCA-034, MCA-038."""
+    """S-1."""
     async with mock_chat_agent(agent_of(on_action=nothing)) as harness:
         await harness.send_message(user("u-1"))
         before = snapshot_of(harness)

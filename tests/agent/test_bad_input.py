@@ -8,12 +8,16 @@ import pytest
 from pydantic import BaseModel
 
 from agent.making import FAILED_TURN, agent_of, ids, parts_of, prompt_of, saying, types, user
+from chatagent import chat
 from chatagent.errors import (
     ActionError,
     ClientDataError,
     HarnessClosedError,
+    InvalidArgumentError,
     InvalidMessageError,
+    InvalidPromptError,
     InvalidStreamPartError,
+    RecordTooLargeError,
     ScriptExhaustedError,
     SnapshotVersionError,
     UnknownStreamPartError,
@@ -358,3 +362,119 @@ async def test_leaving_while_a_turn_streams_ends_it() -> None:
 
     assert harness.run_ended
     assert harness.all_raw_chunks[-1] == {"type": "abort", "reason": "close"}
+
+
+# --- what no log can hold ---
+
+
+NO_JSON = [
+    (object, "JSON cannot hold a value of type type"),
+    ({1: 2}, "the keys of a JSON object are text"),
+    (float("nan"), "JSON has no numbers that are not finite"),
+]
+
+
+@pytest.mark.parametrize("booted", [True, False])
+@pytest.mark.parametrize(("value", "problem"), NO_JSON)
+async def test_an_action_that_json_cannot_hold_is_refused_and_nothing_is_queued(
+    value: Any,
+    problem: str,
+    booted: bool,  # noqa: FBT001 - a parameter of a table
+) -> None:
+    async with mock_chat_agent(agent_of(on_action=lambda event: None)) as harness:
+        if booted:
+            await harness.start()
+        with pytest.raises(InvalidArgumentError) as caught:
+            await harness.send_action(value)
+        await harness.wait_idle()
+        turn = await harness.send_message("hello")
+
+    assert str(caught.value) == f"`records[0].data.payload.action` is {value!r}: {problem}"
+    assert turn.index == 0
+    assert len(harness.turns) == 1
+
+
+@pytest.mark.parametrize("booted", [True, False])
+async def test_a_message_above_the_limit_of_a_record_is_refused_and_nothing_is_queued(
+    booted: bool,  # noqa: FBT001 - a parameter of a table
+) -> None:
+    async with mock_chat_agent(agent_of()) as harness:
+        if booted:
+            await harness.start()
+        with pytest.raises(RecordTooLargeError) as caught:
+            await harness.send_message("x" * 2_000_000)
+        turn = await harness.send_message("hello")
+
+    assert str(caught.value).startswith("`records[0].data` is 2000")
+    assert str(caught.value).endswith(", the limit is 1048568; nothing was written")
+    assert turn.index == 0
+
+
+async def test_a_message_that_was_begun_and_cannot_be_queued_is_refused_when_it_is_awaited() -> None:
+    async with mock_chat_agent(agent_of()) as harness:
+        pending = harness.begin_message("x" * 2_000_000)
+        with pytest.raises(RecordTooLargeError):
+            await pending
+        await harness.wait_idle()
+
+    assert harness.turns == []
+
+
+# --- what user code gives ---
+
+
+@pytest.mark.parametrize(
+    ("messages", "text"),
+    [
+        ([42], "Invalid prompt: `messages[0]` is 42"),
+        ([None], "Invalid prompt: `messages[0]` is None"),
+        ([{"role": "user"}], "Invalid prompt: `messages[0].content` is None; it is required"),
+        ([{"role": "x", "content": "y"}], "Invalid prompt: `messages[0].role` is 'x'; it must be one of "),
+        ([user("u-1")], "Invalid prompt: `messages[0]` is UIMessage("),
+        (["hi"], "Invalid prompt: `messages[0]` is 'hi'"),
+    ],
+)
+async def test_what_is_no_model_message_fails_the_turn_by_name_and_poisons_nothing(messages: Any, text: str) -> None:
+    def inject(event: Any) -> None:
+        if event.turn == 0:
+            chat.inject(messages)
+
+    def prepare(event: Any) -> Any:
+        return messages if event.turn == 0 else event.messages
+
+    for hooks in ({"on_turn_start": inject}, {"prepare_messages": prepare}):
+        async with mock_chat_agent(agent_of(**hooks)) as harness:
+            failed = await harness.send_message(user("u-1"))
+            turn = await harness.send_message(user("u-2"))
+
+        assert isinstance(failed.error, InvalidPromptError)
+        assert str(failed.error).startswith(text)
+        assert turn.text == "ok"
+        assert kept(harness)[:2] == ["u-1", "u-2"]
+
+
+@pytest.mark.parametrize("work", [42, None, "later", []])
+async def test_what_cannot_be_deferred_fails_the_turn_by_name(work: Any) -> None:
+    async with mock_chat_agent(agent_of(on_turn_start=lambda event: chat.defer(work))) as harness:
+        turn = await harness.send_message("hello")
+
+    assert isinstance(turn.error, TypeError)
+    assert str(turn.error) == f"chat.defer takes an awaitable, or a function that returns one, not {work!r}"
+
+
+@pytest.mark.parametrize(
+    ("messages", "text"),
+    [
+        (None, "message: `messages` is None: give a list of messages"),
+        (42, "message: `messages` is 42: give a list of messages"),
+        ({"role": "user"}, "message: `messages` is {'role': 'user'}: give a list of messages"),
+        ([42], "message: `message` is 42: give a UIMessage, or a dict with `role` and `parts`"),
+    ],
+)
+async def test_what_is_no_history_fails_the_turn_by_name(messages: Any, text: str) -> None:
+    async with mock_chat_agent(agent_of(on_turn_start=lambda event: chat.history.set(messages))) as harness:
+        turn = await harness.send_message(user("u-1"))
+
+    assert isinstance(turn.error, InvalidMessageError)
+    assert str(turn.error) == text
+    assert kept(harness)[0] == "u-1"

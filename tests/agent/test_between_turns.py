@@ -201,6 +201,20 @@ async def test_nobody_hears_of_a_suspension_behind_a_failed_turn() -> None:
     assert "on_chat_resume" not in names(harness)
 
 
+async def test_a_message_that_ends_a_suspension_moves_both_cursors() -> None:
+    """PMD-005, F-9: it advanced the received one alone, so continuations replayed answered messages."""
+    seen: list[Any] = []
+    agent = agent_of(idle_timeout=0, on_turn_start=lambda event: seen.append(_run().in_))
+
+    async with mock_chat_agent(agent) as harness:
+        await harness.send_message("a")
+        await harness.settle()
+        await harness.send_message("b")
+
+    channel = seen[-1]
+    assert (channel.last_seq_num, channel.last_dispatched_seq_num, channel.progress.committed) == (2, 2, 2)
+
+
 # --- close ---
 
 

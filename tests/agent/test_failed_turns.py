@@ -536,8 +536,6 @@ async def test_an_on_turn_error_that_gives_no_text_fails_nothing(result: Any, te
 
 
 async def test_an_exception_with_very_many_words_fails_its_turn_and_not_the_run() -> None:
-    """F-99."""
-
     def fail(event: Any) -> None:
         raise ValueError("x" * 3_000_000)
 
@@ -550,7 +548,6 @@ async def test_an_exception_with_very_many_words_fails_its_turn_and_not_the_run(
 
 
 async def test_a_chunk_above_the_limit_fails_its_turn_and_not_the_run() -> None:
-    """N-25."""
     model = saying("x" * 2_000_000, "small")
 
     async with mock_chat_agent(agent_of(model)) as harness:

@@ -241,7 +241,7 @@ async def test_a_whole_answer_as_a_plain_text_is_no_response() -> None:
 
 
 async def test_an_answer_that_the_history_has_already_is_not_put_in_again() -> None:
-    """C-92, HNB-006."""
+    """C-92."""
     history = [user("u-1"), UIMessage(id="a-dup", role="assistant", parts=[])]
 
     async with waiting(hooked(), head_start_messages=history) as harness:

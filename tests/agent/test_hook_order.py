@@ -255,3 +255,27 @@ async def test_a_turn_with_a_tool_answer_of_the_client_is_like_any_other() -> No
         second = await harness.send_message(answer)
 
     assert [call.name for call in second.hooks] == TURN
+
+
+@pytest.mark.parametrize(
+    ("options", "starts"),
+    [
+        ({}, 1),
+        ({"preload": False}, 1),
+        ({"previous_run_id": "run_test_prior"}, 1),
+        ({"continuation": True, "previous_run_id": "run_test_prior"}, 0),
+        ({"task_context": {"ctx": {"attempt": {"number": 2}}}}, 0),
+    ],
+    ids=["fresh", "fresh-without-preload", "previous-run-alone", "continuation", "retry"],
+)
+@pytest.mark.parametrize("hydrate", [{}, {"hydrate_messages": hydrating}], ids=["kept", "hydrated"])
+async def test_a_chat_starts_once_and_never_again_in_a_later_run(
+    options: dict[str, Any], starts: int, hydrate: dict[str, Any]
+) -> None:
+    """MCA-039, MCA-040, MCA-041, F-22."""
+    async with mock_chat_agent(hooked(**hydrate), **options) as harness:
+        await harness.send_message("one")
+        await harness.send_message("two")
+
+    assert names(harness).count("on_chat_start") == starts
+    assert names(harness).count("on_turn_start") == 2

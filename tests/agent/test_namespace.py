@@ -620,7 +620,7 @@ async def test_a_record_that_was_not_set_up_reads_as_nothing_and_says_where_to_d
 
 
 async def test_each_run_has_records_of_its_own() -> None:
-    """MCA-033, D1."""
+    """D1."""
     seen: list[Any] = []
 
     def note(event: Any) -> None:
@@ -692,7 +692,7 @@ async def test_a_local_that_was_not_set_says_how_to_set_it() -> None:
 
 
 async def test_a_local_that_a_hook_sets_is_there_for_the_rest_of_the_run_and_no_longer() -> None:
-    """X-11, X-40 to X-42, D-12."""
+    """X-11, X-40 to X-42."""
     key = locals.create("counter")
 
     def count(event: Any) -> None:

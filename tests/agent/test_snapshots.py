@@ -411,7 +411,7 @@ async def test_a_stored_snapshot_of_another_version_fails_the_boot() -> None:
     ],
 )
 async def test_a_stored_snapshot_that_does_not_decode_fails_the_boot(stored: dict[str, Any], text: str) -> None:
-    """SNP-004, SNP-006, SNP-009 as G-60 has them."""
+    """SNP-006, G-60."""
     harness = mock_chat_agent(agent_of(), continuation=True, snapshot=stored)
 
     with pytest.raises(SnapshotCorruptError) as caught:

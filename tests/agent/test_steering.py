@@ -151,7 +151,6 @@ async def test_a_message_that_comes_in_the_last_step_becomes_the_next_turn() -> 
 
 
 async def test_a_message_sent_behind_a_stop_is_answered() -> None:
-    """PMD-004."""
     model = saying(script.text("on and on").hold("held").text("and on"), "two")
 
     async with mock_chat_agent(steering_agent(model, {"should_inject": always})) as harness:

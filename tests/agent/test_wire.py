@@ -49,7 +49,7 @@ def test_a_payload_survives_the_round_trip_with_absent_keys_absent(wire: dict[st
 
 
 def test_a_payload_has_one_message_and_no_list() -> None:
-    """WIR-025, WIR-026, WIR-027."""
+    """WIR-025."""
     assert "messages" not in WirePayload.model_fields
     payload = read({"chatId": "c", "trigger": "preload"})
     assert payload.message is None
@@ -129,7 +129,6 @@ def test_a_system_message_from_a_client_is_refused_unless_it_is_allowed() -> Non
     ],
 )
 def test_the_kind_of_a_record(data: object, kind: str | None) -> None:
-    """WIR-029 to WIR-032."""
     record = Record(seq=3, headers=(), data=data)
 
     assert record_kind(record) == kind

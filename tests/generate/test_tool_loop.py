@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from chatagent.current import current_clock
-from chatagent.errors import InvalidToolInputError, NoSuchToolError, ToolApprovalSignatureError
+from chatagent.errors import InvalidToolApprovalSignatureError, InvalidToolInputError, NoSuchToolError
 from chatagent.generate import (
     ApprovalDecision,
     FullToolApprovalRequest,
@@ -417,7 +417,7 @@ async def test_an_approved_call_that_was_changed_on_the_way_does_not_run() -> No
     )
     await result.consume_stream()
 
-    assert [type(error) for error in errors] == [ToolApprovalSignatureError]
+    assert [type(error) for error in errors] == [InvalidToolApprovalSignatureError]
     assert model.do_stream_calls == []
 
 

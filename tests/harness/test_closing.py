@@ -186,7 +186,6 @@ async def test_the_run_itself_cannot_close_its_harness() -> None:
 
 
 async def test_a_run_that_is_closed_has_five_seconds_of_its_clock() -> None:
-    """D-13."""
     seen: list[str] = []
 
     async def within(event: Any) -> None:

@@ -1,4 +1,4 @@
-"""Sending: what each driver sends, when it returns, and what it returns (chat-agent 4.3, 4.6, D4, G-3)."""
+"""Sending: what each driver sends, when it returns, and what it returns (D4, G-3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for a run: for text, quiet, its end, a predicate; and what is said when it does not come (4.6, D4)."""
+"""Waiting for a run: for text, quiet, its end, a predicate; and what is said when it does not come (D4)."""
 
 from __future__ import annotations
 
@@ -266,7 +266,6 @@ async def test_settling_waits_until_the_run_can_do_nothing_by_itself_and_moves_n
 
 
 async def test_a_wait_that_takes_too_long_says_who_waits_for_what() -> None:
-    """4.5."""
     foreign = anyio.Event()
 
     async def run(event: Any) -> None:

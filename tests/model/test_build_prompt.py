@@ -170,11 +170,12 @@ async def test_a_v3_model_gets_bare_file_data(data: Any, bare: str | bytes) -> N
     assert prompt == UserMessage([FilePart(bare, "text/html")])
 
 
-async def test_a_v3_model_cannot_be_given_a_reference() -> None:
+async def test_a_v3_model_gets_a_reference_as_it_is() -> None:
     message = UserMessage([FilePart(ReferenceData({"acme": "f1"}), "text/plain")])
 
-    with pytest.raises(InvalidPromptError, match=r"^a model of protocol v3 takes no file by reference"):
-        await prompt_of(message, model=Reader("v3"))
+    (prompt,) = await prompt_of(message, model=Reader("v3"))
+
+    assert prompt == message
 
 
 @pytest.mark.parametrize(

@@ -129,8 +129,17 @@ async def test_streams_that_are_ready_together_take_turns() -> None:
 
     chunks = await read(create_ui_message_stream(execute=execute))
 
-    for count in range(0, 200, 2):
-        assert {chunk.type for chunk in chunks[count : count + 2]} == {"data-a", "data-b"}
+    assert [chunk.type for chunk in chunks] == ["data-a", "data-b"] * 100
+
+
+async def test_a_stream_that_fails_says_so_behind_what_the_others_say_in_its_turn() -> None:
+    def execute(writer: UIMessageStreamWriter) -> None:
+        writer.merge(stream(*data("a", 1), ValueError("boom")))
+        writer.merge(stream(*data("b", 1, 2, 3)))
+
+    chunks = await read(create_ui_message_stream(execute=execute))
+
+    assert chunks == [*data("a", 1), *data("b", 1, 2), Error("An error occurred."), *data("b", 3)]
 
 
 async def test_a_merge_may_come_late_as_long_as_something_is_open() -> None:
@@ -500,6 +509,19 @@ async def test_an_error_counts_more_than_what_the_writer_said() -> None:
     assert ends[0].outcome == StreamOutcome("failed", error)
 
 
+async def test_of_two_errors_the_last_one_is_the_outcome() -> None:
+    ends: list[StreamEndEvent] = []
+    late = ValueError("late")
+
+    def execute(writer: UIMessageStreamWriter) -> None:
+        writer.merge(stream(*HI, late))
+        raise ValueError("early")
+
+    await read(create_ui_message_stream(execute=execute, on_end=ends.append))
+
+    assert ends[0].outcome == StreamOutcome("failed", late)
+
+
 async def test_an_abort_chunk_makes_the_outcome_unless_another_was_said() -> None:
     ends: list[StreamEndEvent] = []
 
@@ -544,6 +566,19 @@ async def test_closing_cancels_everything_and_then_tells_on_end_once() -> None:
     assert sorted(log[:-1]) == ["execute", "merged"]
     assert log[-1] == "end, cancelled: True, 1 part"
     assert await read(made) == []
+
+
+@pytest.mark.parametrize("chunk", [Abort(), *data("x", 1)], ids=lambda chunk: chunk.type)
+async def test_a_stream_that_is_left_counts_as_cancelled_unless_it_said_how_it_went(chunk: Chunk) -> None:
+    ends: list[StreamEndEvent] = []
+    made = create_ui_message_stream(execute=writing(chunk, *HI), on_end=ends.append)
+
+    await anext(made)
+    await made.aclose()
+
+    assert [(event.outcome.status, event.is_cancelled) for event in ends] == [
+        ("aborted", False) if isinstance(chunk, Abort) else ("unknown", True)
+    ]
 
 
 async def test_a_stream_that_was_never_read_can_be_closed() -> None:

@@ -100,6 +100,17 @@ def test_a_key_named_constructor_is_a_key_like_any_other() -> None:
     assert len(chunks) == 1
 
 
+@pytest.mark.parametrize("body", ["data:\n\n", "data: \n\n", "data\n\n", "data\ndata\n\n"])
+def test_an_event_with_empty_data_is_no_json(body: str) -> None:
+    with pytest.raises(ChunkError, match="it is no JSON"):
+        SSEDecoder().feed(body.encode())
+
+
+@pytest.mark.parametrize("body", ["\n\n", ": keep-alive\n\n", "event: x\nid: 1\n\n"])
+def test_an_event_without_data_is_none(body: str) -> None:
+    assert SSEDecoder().feed(body.encode()) == []
+
+
 def test_the_end_mark_does_not_end_the_reading() -> None:
     assert SSEDecoder().feed(SSE_DONE + format_sse(StartStep())) == [StartStep()]
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from chatagent.errors import ChunkError
-from chatagent.ui import SSE_DONE, SSE_HEADERS, SSE_OPEN, SSEDecoder, format_sse, parse_chunk, to_wire
+from chatagent.ui import SSE_DONE, SSE_HEADERS, SSE_OPEN, UNSET, SSEDecoder, format_sse, parse_chunk, to_wire
 
 
 def replay(golden: dict[str, Any]) -> None:
@@ -50,7 +50,8 @@ def _name_of(error: ChunkError | None) -> str | None:
     """Return what the package calls such an error: one for text that is no JSON, one for JSON that is no chunk."""
     if error is None:
         return None
-    return "AI_JSONParseError" if error.field == "data" else "AI_TypeValidationError"
+    is_about_the_text = error.field == "data" and error.value is not UNSET
+    return "AI_JSONParseError" if is_about_the_text else "AI_TypeValidationError"
 
 
 def _expanded(value: Any) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from contextlib import aclosing
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -82,7 +83,10 @@ async def _perform(operations: list[dict[str, Any]], writer: UIMessageStreamWrit
             case {"throw": text}:
                 raise NamedError(text)
             case {"later": later}:
-                run.tasks.start(lambda later=later: _perform(later, writer, run), name="later operations")
+                at_once = list(takewhile(lambda each: "wait" not in each, later))
+                await _perform(at_once, writer, run)
+                rest = later[len(at_once) :]
+                run.tasks.start(lambda rest=rest: _perform(rest, writer, run), name="later operations")
             case _:
                 raise AssertionError(f"no such operation: {operation}")
 

@@ -10,6 +10,7 @@ LOOSE = frozenset(
     {
         "InvalidPromptError",
         "InvalidToolApprovalError",
+        "InvalidToolApprovalSignatureError",
         "InvalidToolInputError",
         "MissingToolResultsError",
         "ToolCallNotFoundForApprovalError",

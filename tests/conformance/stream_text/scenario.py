@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio.lowlevel
@@ -89,8 +90,9 @@ class Scenario(VirtualRun):
     async def _play(self, how: How) -> None:
         model = ScriptedModel(self.golden, self)
         tools = scripted_tools(self.golden, self)
-        if self.call.get("abort", {}).get("before"):
-            self._controller.abort()
+        abort = self.call.get("abort", {})
+        if abort.get("before"):
+            self._controller.abort(live(abort.get("reason")))
         result = stream_text(
             model=model,
             tools=tools,
@@ -195,12 +197,8 @@ class Scenario(VirtualRun):
             raise named_error(spec["throw"], None)
         if spec.get("giveUp"):
             return None
-        call = event.tool_call
-        return ModelToolCall(
-            tool_call_id=spec.get("toolCallId", call.tool_call_id),
-            tool_name=spec.get("toolName", call.tool_name),
-            input=spec.get("input", call.input),
-        )
+        changed = {name: spec[key] for key, name in _REPAIRED.items() if key in spec}
+        return replace(event.tool_call, **changed)
 
     def _callbacks(self) -> dict[str, Any]:
         note = self.note
@@ -319,6 +317,7 @@ _SAME = {
     "streamRetries": "stream_retries",
     "headers": "headers",
 }
+_REPAIRED = {"toolCallId": "tool_call_id", "toolName": "tool_name", "input": "input"}
 _UI_SAME = {
     "sendReasoning": "send_reasoning",
     "sendSources": "send_sources",

@@ -47,7 +47,7 @@ class ScriptedModel:
         after = abort.get("afterModelParts") if abort.get("step", 0) == step else None
         for index, part in enumerate(entry["parts"]):
             if index == after:
-                await self._scenario.abort_when_quiet(abort.get("reason"))
+                await self._scenario.abort_when_quiet(live(abort.get("reason")))
                 if abort.get("then") == "error":
                     raise self._scenario.abort_reason()
                 await Gate("a model that hangs").wait()
@@ -159,7 +159,7 @@ def _record_options(name: str, options: ToolCallOptions, scenario: Scenario) -> 
 
 
 async def _abort(what: dict[str, Any], scenario: Scenario) -> object:
-    await scenario.abort_when_quiet(what.get("reason"))
+    await scenario.abort_when_quiet(live(what.get("reason")))
     if what["abort"] == "then-throw":
         raise scenario.abort_reason()
     if what["abort"] == "then-hang":
