@@ -149,14 +149,17 @@ class ToolRunner:
             await self._waiter.wait()
 
     async def _fill(self) -> None:
-        while self._queued and (self._concurrency is None or self._running < self._concurrency):
+        ready: list[ToolRun] = []
+        while self._queued and (self._concurrency is None or self._running + len(ready) < self._concurrency):
             run = self._queued.popleft()
             started = ToolExecutionStartEvent(tool_call=run.call, messages=run.options.messages)
             await self._notify("on_tool_execution_start", started)
-            self._running += 1
+            ready.append(run)
+        for run in ready:
             begun = Waiter("the start of a tool")
+            self._running += 1
             self._tasks.start(lambda run=run, begun=begun: self._run(run, begun), name=f"tool {run.call.tool_name}")
-            if self._queued:
+            if len(ready) > 1:
                 await begun.wait()
 
     async def _take(self) -> FullToolResult | FullToolError:

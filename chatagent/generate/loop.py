@@ -344,10 +344,13 @@ class Call:
         self._is_over = True
         self.emitter.emit(FullError(error=error))
         await self.flush()
+        # Of the first step's call that fails, the step is told first; of all others, the call.
+        is_first_call = not self.outcome.steps and not failed.is_empty_stream
+        if is_first_call:
+            await self._tell_step_error(failed)
         await self.report_error(error)
-        if failed.has_begun:
-            number = len(self.outcome.steps)
-            await self.notify("on_step_error", StepErrorEvent(step_number=number, error=error))
+        if not is_first_call:
+            await self._tell_step_error(failed)
         if failed.is_empty_stream:
             self.outcome.reject(error)
         elif self.outcome.steps:
@@ -358,6 +361,11 @@ class Call:
             nothing.__cause__ = error
             self.outcome.reject(nothing, messages_error=error)
         self.log.end()
+
+    async def _tell_step_error(self, failed: StepFailedError) -> None:
+        if failed.has_begun:
+            number = len(self.outcome.steps)
+            await self.notify("on_step_error", StepErrorEvent(step_number=number, error=failed.error))
 
     async def _break_off(self, error: Exception) -> None:
         """End the call because the model's stream, or reading it, has failed (rule 9.4)."""

@@ -207,7 +207,7 @@ async def _ask_and_read(call: Call, prepared: _Prepared, conversation: Conversat
         tools={name: each for name, each in call.plan.tools.items() if name in prepared.tools},
         instructions=conversation.instructions,
         messages=conversation.messages,
-        repair=call.plan.repair_tool_call,
+        repair=call.plan.repair_tool_call if call.plan.tools else None,
         refine=call.plan.refine_tool_input,
     )
     goes_on = False

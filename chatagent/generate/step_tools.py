@@ -62,6 +62,8 @@ class StepTools:
         self._inputs: dict[str, tuple[Tool, str]] = {}
         """The tools whose input is being written, and the names under which they are called."""
         self._calls: dict[str, FullToolCall] = {}
+        self._provider_results: set[str] = set()
+        """The calls that the provider has answered in this step."""
         self.runs: list[ToolRun] = []
         """What is to run when the model has finished."""
         self.client_calls = 0
@@ -168,7 +170,7 @@ class StepTools:
     def _defer(self, part: FullToolCall) -> None:
         """Note that the provider may answer its call in a later step."""
         tool = self._tools.get(part.tool_name)
-        if tool is not None and tool.supports_deferred_results:
+        if tool is not None and tool.supports_deferred_results and part.tool_call_id not in self._provider_results:
             self._call.deferred.add(part.tool_call_id)
 
     async def _approve(self, parsed: ParsedCall, tool: Tool, options: ToolCallOptions) -> None:
@@ -241,6 +243,7 @@ class StepTools:
         if self._choice.type == "none":
             return None
         call = self._calls.get(part.tool_call_id)
+        self._provider_results.add(part.tool_call_id)
         self._call.deferred.discard(part.tool_call_id)
         shared: dict[str, Any] = {
             "tool_call_id": part.tool_call_id,

@@ -71,7 +71,7 @@ class ToolCallParser:
         try:
             return await self._parsed(raw)
         except (NoSuchToolError, InvalidToolInputError) as exc:
-            if self.repair is None or not self.tools:
+            if self.repair is None:
                 return self._invalid(raw, exc)
             return await self._repaired(self.repair, raw, exc)
 

@@ -539,7 +539,9 @@ class ChatAgentHarness(RunControl):
                 )
             self._sent.append(sent)
             sent.put(None, self._watch)
-            self._run.start({**self._boot_payload, "message": to_wire(message)})
+            booted = {**self._boot_payload, "message": to_wire(message)}
+            self._boot_of_run = booted, self._task_context or {}
+            self._run.start(booted)
             return
         self._boot()
         if isinstance(payload.get("message"), UIMessage):

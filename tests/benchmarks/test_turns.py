@@ -28,6 +28,13 @@ def agent_that_says(answer: Any) -> ChatAgent[Any]:
     )
 
 
+def history(size: int) -> list[dict[str, Any]]:
+    return [
+        {"id": f"m{n}", "role": ("user", "assistant")[n % 2], "parts": [{"type": "text", "text": f"message {n}"}]}
+        for n in range(size)
+    ]
+
+
 def three_generators(count: int) -> AsyncGenerator[dict[str, str], None]:
     """The yardstick: three async generators, each passing on a fresh dict for every item."""
 
@@ -76,17 +83,34 @@ async def test_a_turn_hardly_grows_with_the_history_behind_it(bench: Bench) -> N
     medians: dict[int, float] = {}
 
     for size in (10, 100, 1_000):
-        messages = [
-            {"id": f"m{n}", "role": ("user", "assistant")[n % 2], "parts": [{"type": "text", "text": f"message {n}"}]}
-            for n in range(size)
-        ]
-        snapshot = {"version": 1, "savedAt": 0, "messages": messages}
+        snapshot = {"version": 1, "savedAt": 0, "messages": history(size)}
         async with mock_chat_agent(agent, continuation=True, snapshot=snapshot) as harness:
             await harness.send_message("warm up")
             medians[size] = await bench.median(lambda harness=harness: harness.send_message("hi"), runs=40)
         bench.report(f"a turn at a history of {size}: {medians[size] * 1e6:.0f} µs")
 
     bench.ratio("a turn at 1,000 messages against one at 10", medians[1_000], medians[10], limit=1.5)
+
+
+async def test_a_boot_grows_with_its_snapshot_and_no_more(bench: Bench) -> None:
+    agent = agent_that_says(script.text("hello"))
+    sizes = (1_000, 4_000)
+    times: dict[int, list[float]] = {size: [] for size in sizes}
+
+    async def boot(snapshot: dict[str, Any]) -> None:
+        async with mock_chat_agent(agent, continuation=True, snapshot=snapshot) as harness:
+            await harness.start()
+            assert harness.boot is not None
+            assert harness.boot.snapshot_found
+
+    snapshots = {size: {"version": 1, "savedAt": 0, "messages": history(bench.size(size, 4))} for size in sizes}
+    for _ in range(bench.size(15, 1)):
+        for size in sizes:
+            times[size].append(await bench.seconds(lambda size=size: boot(snapshots[size])))
+    small, large = (min(times[size]) for size in sizes)
+
+    bench.report(f"a boot with a snapshot of 1,000 messages: {small * 1000:.1f} ms; of 4,000: {large * 1000:.1f} ms")
+    bench.ratio("a boot with 4,000 stored messages against one with 1,000", large, small, limit=5)
 
 
 async def test_a_short_turn_and_a_whole_harness_are_recorded(bench: Bench) -> None:

@@ -47,6 +47,24 @@ async def out_of_memory(harness: ChatAgentHarness) -> None:
         await harness.send_message("one")
 
 
+async def test_a_retry_of_a_run_that_booted_with_its_message_answers_that_message() -> None:
+    def load(event: Any) -> None:
+        if event.ctx.attempt.number == 1:
+            raise OutOfMemoryError("too large")
+
+    agent = agent_of(saying("fine"), on_turn_start=load, oom_machine="large-2x")
+
+    async with mock_chat_agent(agent, mode="submit-message") as harness:
+        with pytest.raises(OutOfMemoryError):
+            await harness.send_message("hello")
+        await harness.retry_oom()
+        await harness.wait_idle()
+        snapshot = harness.get_snapshot()
+
+    assert snapshot is not None
+    assert [message.text for message in snapshot.messages] == ["hello", "fine"]
+
+
 async def test_a_run_that_ran_out_of_memory_is_tried_again() -> None:
     """C-71."""
     agent = agent_of(

@@ -32,7 +32,7 @@ from chatagent.model import (
 from chatagent.signals import AbortController
 from chatagent.ui import UNSET, parse_ui_message, to_wire, write_wire
 from chatagent.waiting import Gate
-from conformance.stream_text.live import live, named_error, noted, text_of
+from conformance.stream_text.live import Thrown, live, named_error, noted, text_of
 from conformance.stream_text.scripted import ScriptedModel, scripted_tools
 from support.virtual_run import VirtualRun
 
@@ -71,7 +71,9 @@ class Scenario(VirtualRun):
     def abort_reason(self) -> BaseException:
         """Return the error that somebody raises who gives up because of the abort."""
         reason = self._controller.signal.reason
-        return reason if isinstance(reason, BaseException) else named_error("This operation was aborted", "AbortError")
+        if reason is None:
+            return named_error("This operation was aborted", "AbortError")
+        return reason if isinstance(reason, BaseException) else Thrown(reason)
 
     async def observe(self, how: How) -> dict[str, Any]:
         """Run it, and return what was observed."""
