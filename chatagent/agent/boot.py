@@ -11,7 +11,7 @@ import anyio
 from chatagent.agent.custom import run_custom
 from chatagent.agent.events import BootEvent, PreloadEvent
 from chatagent.agent.handover import seed_head_start, wait_for_handover
-from chatagent.agent.inputs import attach_run_listener, wait_for_incoming
+from chatagent.agent.inputs import attach_run_listener, read_record, wait_for_incoming
 from chatagent.agent.loop import resolve_tools, run_turns
 from chatagent.agent.observer import BootReport
 from chatagent.agent.past import Past, reconstruct
@@ -166,9 +166,17 @@ async def recover(run: AgentRun, past: Past) -> None:
 
 
 def _take_in_tail(run: AgentRun, past: Past) -> None:
-    """Take the tail of `.in` as read (R-5): what is dispatched is done with its turn, all else at once (G-26)."""
+    """Take the tail of `.in` as read (R-5): what is dispatched is done with its turn, all else at once (G-26).
+
+    Actions and regenerates that stand before a message are dispatched in their place.
+    """
     last = past.in_flight[-1].seq
-    dispatched = {incoming.seq for incoming in run.state.recovered}
+    recovered = run.state.recovered
+    for record in past.commands:
+        if record.seq < last:
+            places = (n for n, each in enumerate(recovered) if each.seq is not None and each.seq > record.seq)
+            recovered.insert(next(places, len(recovered)), read_record(run, record))
+    dispatched = {incoming.seq for incoming in recovered}
     for seq in past.in_tail:
         if seq <= last and seq not in dispatched:
             run.in_.progress.done(seq)

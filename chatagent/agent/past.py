@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Past", "UnclosedTurn", "reconstruct"]
 
+COMMANDS = ("action", "regenerate-message")
+"""The triggers that ask for something without saying anything."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnclosedTurn:
@@ -53,6 +56,8 @@ class Past:
     in_flight: Sequence[InFlightMessage] = ()
     in_tail: Sequence[int] = ()
     """The numbers of all records of `.in` behind the cursor."""
+    commands: Sequence[Record] = ()
+    """The actions and regenerates among them."""
     unclosed: UnclosedTurn | None = None
     snapshot_found: bool = False
     last_out_event_id: int | None = None
@@ -106,6 +111,8 @@ def reconstruct(
     """
     users = in_flight_messages(in_tail, new_id=new_id)
     behind = [record.seq for record in in_tail if cursor is None or record.seq > cursor]
+    triggers = {record.seq: _trigger(record) for record in in_tail}
+    commands = [record for record in in_tail if record.seq in behind and triggers[record.seq] in COMMANDS]
     traces = _traces(out_tail)
     if traces is None:
         answers = replay_answers(out_tail)
@@ -115,12 +122,12 @@ def reconstruct(
             partial_raw=answers.partial_raw,
             in_flight=[user for user in users if cursor is None or user.seq > cursor],
             in_tail=behind,
+            commands=commands,
             in_cursor=cursor,
             **known,
         )
-    triggers = {record.seq: _trigger(record) for record in in_tail}
     story = _Story(stored, {user.seq: user for user in users}, triggers, cursor)
-    return story.tell(traces, in_tail=behind, in_cursor=cursor, **known)
+    return story.tell(traces, in_tail=behind, commands=commands, in_cursor=cursor, **known)
 
 
 def _trigger(record: Record) -> str | None:

@@ -109,17 +109,16 @@ async def run_step(call: Call, conversation: Conversation) -> FinishedStep:
     )
     await call.notify("on_step_start", began)
     call.is_in_step = True
-    first = call.log.mark()
     asked_at = call.clock.now()
     reader, answer = await _ask_and_read(call, prepared, conversation)
-    parts = call.log.entries[first:]
+    parts = call.log.entries[reader.first_entry :]
     if not reader.has_finished and not reader.has_failed and not any(map(_is_output, parts)):
         empty = NoOutputGeneratedError("No output generated. The model stream ended without a finish chunk.")
         raise StepFailedError(empty, has_begun=True, is_empty_stream=True)
     ended_at = call.clock.now()
     responded_at = ended_at if reader.finished_at is None else reader.finished_at
     performance = StepPerformance(step_seconds=ended_at - prepared.began_at, response_seconds=responded_at - asked_at)
-    result = await _result(call, prepared, reader, answer, call.log.entries[first:], performance)
+    result = await _result(call, prepared, reader, answer, parts, performance)
     await _finish(call, result)
     conversation.messages = (*conversation.messages, *result.response.messages)
     return FinishedStep(result, reader.tools.client_calls, reader.tools.answered)
@@ -210,9 +209,16 @@ async def _ask_and_read(call: Call, prepared: _Prepared, conversation: Conversat
         repair=call.plan.repair_tool_call if call.plan.tools else None,
         refine=call.plan.refine_tool_input,
     )
-    goes_on = False
-    for tries_left in range(call.plan.stream_retries, -1, -1):
-        answer = await _ask(call, prepared)
+    retries = call.plan.stream_retries
+    failed: tuple[StepReader, StreamResult] | None = None
+    for tries_left in range(retries, -1, -1):
+        try:
+            answer = await _ask(call, prepared)
+        except StepFailedError as exc:
+            if failed is None:
+                raise
+            await failed[0].fail(exc.error)
+            return failed
         reader = StepReader(
             call,
             number=prepared.number,
@@ -220,16 +226,17 @@ async def _ask_and_read(call: Call, prepared: _Prepared, conversation: Conversat
             tool_choice=prepared.settings.tool_choice,
             request=answer.request,
             may_retry=tries_left > 0,
-            goes_on=goes_on,
+            holds_tools=retries > 0,
+            goes_on=failed is not None and failed[0].has_begun,
         )
         try:
             await _read(call, reader, answer)
-        except StreamRetryError as failed:
+        except StreamRetryError as exc:
             await call.flush()
             await call.close_stream()
-            delay = FIRST_DELAY * FACTOR ** (call.plan.stream_retries - tries_left)
-            await call.clock.sleep(retry_delay(failed.error, delay, now=call.clock.now()))
-            goes_on = reader.has_begun
+            delay = FIRST_DELAY * FACTOR ** (retries - tries_left)
+            await call.clock.sleep(retry_delay(exc.error, delay, now=call.clock.now()))
+            failed = reader, answer
             continue
         return reader, answer
     raise AssertionError("the last try is not retried")

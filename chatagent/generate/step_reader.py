@@ -91,8 +91,8 @@ class StepReader:
         parser: parses its tool calls.
         tool_choice: what the model was told about calling tools.
         request: what was sent to the provider.
-        may_retry: an error in the stream ends the reading, so that the step can be tried again. Until the stream is
-            known to be good, tool parts are held back.
+        may_retry: an error in the stream ends the reading, so that the step can be tried again.
+        holds_tools: tool parts, and all that comes behind one, are held back until the stream is known to be good.
         goes_on: an earlier try of the step has begun to give output.
     """
 
@@ -105,6 +105,7 @@ class StepReader:
         tool_choice: ToolChoice,
         request: RequestInfo | None,
         may_retry: bool = False,
+        holds_tools: bool = False,
         goes_on: bool = False,
     ) -> None:
         self._call = call
@@ -121,8 +122,10 @@ class StepReader:
         """The step's first text block; its deltas carry on the metadata of the ones before."""
         self._first_metadata: ProviderMetadata | None = None
         self.has_begun = goes_on
-        self._may_retry = may_retry
+        self._may_retry, self._holds_tools = may_retry, holds_tools
         self._held: list[Any] = []
+        self.first_entry = call.log.mark()
+        """Where in the log the step's parts begin, without those of earlier tries."""
         self.warnings: tuple[CallWarning, ...] = ()
         self.response = ModelResponseMetadata()
         self.finish_reason: FinishReason | None = None
@@ -158,7 +161,7 @@ class StepReader:
                 watch()
             if not self.has_begun and type(part) is not ModelStreamStart:
                 self._begin()
-            if self._may_retry and type(part) in _TOOL_PARTS:
+            if self._holds_tools and self._is_held(part):
                 self._held.append(part)
                 continue
             wait = handler(self, part)
@@ -176,8 +179,18 @@ class StepReader:
         if not self.has_finished:
             await self._release()
 
+    async def fail(self, error: Exception) -> None:
+        """End a step whose stream has failed, because it could not be tried again."""
+        self.has_failed = True
+        self.finish_reason = "error"
+        await self._call.report(error)
+
+    def _is_held(self, part: ModelStreamPart) -> bool:
+        kind = type(part)
+        return kind in _TOOL_PARTS or (bool(self._held) and kind not in _NEVER_HELD)
+
     async def _release(self) -> None:
-        """Take the tool parts that were held back."""
+        """Take the parts that were held back."""
         held, self._held = self._held, []
         for part in held:
             wait = self._HANDLERS[type(part)](self, part)
@@ -286,14 +299,16 @@ class StepReader:
             model_id=part.model_id or known.model_id,
         )
 
-    def _error(self, part: ModelError) -> Awaitable[None]:
+    async def _error(self, part: ModelError) -> None:
         error = provider_error(part.error)
-        if self._may_retry and getattr(error, "is_retryable", None) is not False:
+        if self._may_retry:
+            await self._call.report_error(error)
             self._close_blocks()
             raise StreamRetryError(error)
+        await self._release()
         self.has_failed = True
         self.finish_reason = "error"
-        return self._call.report(error)
+        await self._call.report(error)
 
     def _close_blocks(self) -> None:
         for block in self._texts.open.values():
@@ -386,6 +401,9 @@ _TOOL_PARTS = frozenset(
         ModelToolApprovalRequest,
     }
 )
+
+
+_NEVER_HELD = frozenset({ModelError, ModelPing, ModelFinish, ModelStreamStart})
 
 
 def is_output(part: ModelStreamPart) -> bool:

@@ -146,8 +146,12 @@ class CrashingChat:
 
     async def send_action(self, action: Any) -> None:
         """Send an action, and wait until the conversation rests."""
-        self.last_rewrite = await self._put(self._harness.payload("action", action=action))
+        await self.begin_action(action)
         await self.wait_idle()
+
+    async def begin_action(self, action: Any) -> None:
+        """Send an action and go on at once."""
+        self.last_rewrite = await self._put(self._harness.payload("action", action=action))
 
     async def send_stop(self) -> None:
         """Stop the answer that is on, and wait until the conversation rests."""

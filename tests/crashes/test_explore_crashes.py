@@ -167,3 +167,26 @@ async def test_an_option_with_a_value_that_it_cannot_have_is_named(option: dict[
     (name,) = option
     with pytest.raises(InvalidArgumentError, match=f"^`{name}` is "):
         await explore_crashes(make_agent(), short_talk, **option)
+
+
+async def test_what_waits_behind_an_answer_is_taken_in_its_order_after_a_crash() -> None:
+    """An action and a message wait; the action is not passed over (G-26)."""
+    done: list[str] = []
+
+    def make() -> ChatAgent[Any]:
+        done.clear()
+        return make_agent(on_action=lambda event: done.append(event.action["type"]), pending_messages=None)()
+
+    async def scenario(talk: CrashingChat) -> None:
+        await talk.begin_message("an essay")
+        await talk.wait_streaming("You said an essay")
+        await talk.begin_action({"type": "note"})
+        await talk.begin_message("bye")
+        await talk.wait_idle()
+        assert "note" in done
+        assert "bye" in [message.text for message in talk.messages]
+
+    report = await explore_crashes(make, scenario, every=2)
+
+    report.assert_ok()
+    assert report.crash_points > 10

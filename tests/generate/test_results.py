@@ -176,7 +176,53 @@ async def test_held_back_tool_parts_come_when_the_stream_proves_good() -> None:
     result = stream_text(model=model, prompt="Hi", tools=[double], stream_retries=1)
 
     assert [part.output for part in await result.tool_results] == [4]
-    assert [part.type for part in (await result.steps)[0].content] == ["text", "tool-call", "tool-result"]
+    assert [part.type for part in (await result.steps)[0].content] == ["tool-call", "text", "tool-result"]
+
+
+async def test_a_step_that_was_tried_again_holds_nothing_of_the_failed_try() -> None:
+    errors: list[object] = []
+
+    async def main() -> Any:
+        broken = script.reasoning("hm").text("Hal").parts([{"type": "error", "error": "overloaded"}])
+        model = MockLanguageModel([broken, script.text("Hello")])
+        result = stream_text(model=model, prompt="Hi", stream_retries=1, on_error=errors.append)
+        return (await result.steps)[0]
+
+    step = await play(main)
+
+    assert (step.text, step.reasoning_text, errors) == ("Hello", None, ["overloaded"])
+
+
+async def test_a_stream_that_cannot_be_tried_again_ends_its_step_with_the_error() -> None:
+    errors: list[object] = []
+    refused = ConnectionError("refused")
+
+    async def main() -> Any:
+        broken = script.text("Hal").parts([{"type": "error", "error": "overloaded"}])
+        result = stream_text(
+            model=MockLanguageModel([broken, script.error(refused)]),
+            prompt="Hi",
+            stream_retries=1,
+            on_error=errors.append,
+        )
+        return (await result.steps)[0]
+
+    step = await play(main)
+
+    assert (step.text, step.finish_reason, errors) == ("Hal", "error", ["overloaded", refused])
+
+
+async def test_tries_that_are_spent_are_said_to_be_even_if_the_last_error_was_not_retryable() -> None:
+    async def main() -> list[object]:
+        errors: list[object] = []
+        model = MockLanguageModel([script.error(429), script.error(ConnectionError("reset"))])
+        await stream_text(model=model, prompt="Hi", max_retries=1, on_error=errors.append).consume_stream()
+        return errors
+
+    (error,) = await play(main)
+
+    assert isinstance(error, RetryError)
+    assert str(error) == "Failed after 2 attempts. Last error: ConnectionError: reset"
 
 
 async def test_system_messages_are_refused_unless_allowed_or_in_a_turn() -> None:

@@ -15,7 +15,7 @@ from chatagent.generate import ToolCallOptions, is_step_count, stream_text, tool
 from chatagent.generate.log import AHEAD
 from chatagent.model import StreamResult
 from chatagent.signals import AbortController
-from chatagent.ui import to_wire
+from chatagent.ui import StreamOutcome, to_wire
 from chatagent_test.language_model import MockLanguageModel
 from chatagent_test.scripting import script
 from support.virtual_run import play
@@ -296,11 +296,18 @@ async def test_a_pump_whose_signal_is_aborted_already_asks_nobody() -> None:
     assert (chunks, model.do_stream_calls, len(ended)) == ([], [], 1)
 
 
-async def test_a_model_stream_that_raises_is_raised_to_every_reader_and_calls_no_on_end() -> None:
+async def test_a_model_stream_that_raises_is_raised_to_every_reader_and_only_the_ui_stream_is_told_its_end() -> None:
     ended: list[StreamEndEvent] = []
-    broken = script.text("half").breaks(ConnectionError("reset"))
+    told: list[object] = []
+    error = ConnectionError("reset")
     for how in ("read", "pump"):
-        result = stream_text(model=MockLanguageModel(broken), prompt="Hi")
+        result = stream_text(
+            model=MockLanguageModel(script.text("half").breaks(error)),
+            prompt="Hi",
+            on_error=told.append,
+            on_end=told.append,
+            on_step_error=lambda event: told.append((event.step_number, event.error)),
+        )
         stream = result.to_ui_message_stream(on_end=ended.append)
         chunks: list[Any] = []
 
@@ -310,7 +317,54 @@ async def test_a_model_stream_that_raises_is_raised_to_every_reader_and_calls_no
         assert [chunk.type for chunk in chunks][-1] == "text-end"
         with pytest.raises(ConnectionError, match=r"^reset$"):
             await result.steps
-    assert ended == []
+    assert told == [(0, error)] * 2
+    assert [event.outcome for event in ended] == [StreamOutcome("failed", error)] * 2
+
+
+async def test_a_model_stream_that_raises_behind_its_finish_waits_for_the_tools() -> None:
+    broken = script.tool_call("double", {"n": 2}).finish("tool-calls").breaks(ConnectionError("reset"))
+    parts: list[Any] = []
+
+    with pytest.raises(ConnectionError, match=r"^reset$"):
+        await read_into(stream_text(model=MockLanguageModel(broken), prompt="Hi", tools=[double]).full_stream, parts)
+
+    assert [part.type for part in parts][-2:] == ["tool-call", "tool-result"]
+
+
+async def test_an_error_behind_the_finish_part_comes_behind_the_tools() -> None:
+    model = MockLanguageModel(
+        script.tool_call("double", {"n": 2}).finish("tool-calls").parts([{"type": "error", "error": "late"}])
+    )
+
+    parts = await read(stream_text(model=model, prompt="Hi", tools=[double]).full_stream)
+
+    assert [part.type for part in parts][-5:] == ["tool-call", "tool-result", "error", "finish-step", "finish"]
+
+
+async def test_the_first_text_of_a_step_carries_its_metadata_on() -> None:
+    def delta(block: str, text: str, **rest: Any) -> dict[str, Any]:
+        return {"type": "text-delta", "id": block, "delta": text, **rest}
+
+    metadata = {"p": {"x": 1}}
+    starts = [{"type": "text-start", "id": "a"}, {"type": "text-start", "id": "b"}]
+    deltas = [
+        delta("a", "1"),
+        delta("a", "2", providerMetadata=metadata),
+        delta("a", "3"),
+        delta("b", "4", providerMetadata=metadata),
+        delta("b", "5"),
+    ]
+    model = MockLanguageModel(script.parts([*starts, *deltas]))
+
+    parts = await read(stream_text(model=model, prompt="Hi").full_stream)
+
+    assert [(part.text, part.provider_metadata) for part in parts if part.type == "text-delta"] == [
+        ("1", None),
+        ("2", metadata),
+        ("3", metadata),
+        ("4", metadata),
+        ("5", None),
+    ]
 
 
 async def test_a_part_of_an_unknown_type_is_a_failure_of_the_stream() -> None:
