@@ -11,8 +11,10 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mappin
 from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
+import anyio
+
 from chatagent.current import current_clock
-from chatagent.errors import InvalidArgumentError, ScriptExhaustedError
+from chatagent.errors import InvalidArgumentError, ScriptExhaustedError, WaitTimeoutError
 from chatagent.model import CallOptions, GenerateResult, ModelStreamPart, StreamResult
 from chatagent_test.scripting.builder import Script
 from chatagent_test.scripting.player import Holds, ScriptStream
@@ -91,6 +93,8 @@ class MockLanguageModel:
         self._raw_generate = None if do_generate is None else _Answers[GenerateResult](do_generate)
         self._ids = IdCounter()
         self._holds = Holds(_hold_names(self._scripts))
+        self._streams: list[ScriptStream] = []
+        """What its scripts gave, one stream a call."""
 
     @property
     def supported_urls(self) -> SupportedUrls | Awaitable[SupportedUrls]:
@@ -119,13 +123,25 @@ class MockLanguageModel:
         stream = await self._play(options, "do_generate")
         return whole_answer([part async for part in stream])
 
-    async def reached(self, name: str) -> None:
+    async def reached(self, name: str, *, wait_timeout: float = 10.0) -> None:
         """Return when the model stands at `script.hold(name)`, or has come by it since the last such wait.
+
+        Args:
+            name: the name of the hold.
+            wait_timeout: real seconds after which the wait is given up.
 
         Raises:
             InvalidArgumentError: no script has a hold of that name.
+            WaitTimeoutError: the model did not come there in time; the text says what it did instead.
         """
-        await self._holds.named(name).reached()
+        hold = self._holds.named(name)
+        with anyio.move_on_after(wait_timeout):
+            await hold.reached()
+            return
+        raise WaitTimeoutError(
+            f"reached({name!r}): the model did not come to script.hold({name!r}) within {wait_timeout:g} s of real "
+            f"time; {self._story()}"
+        )
 
     def release(self, name: str) -> None:
         """Let the model go on that stands at `script.hold(name)`; if none does, the next one will not stop there.
@@ -136,26 +152,41 @@ class MockLanguageModel:
         self._holds.named(name).release()
 
     def assert_done(self) -> None:
-        """Check that every entry of the script was asked for, and that nobody stands at a hold.
+        """Check that every entry of its lists was asked for, and that nobody stands at a hold.
 
         Raises:
             AssertionError: something is left; the text says what.
         """
-        entries, calls = (None, 0) if self._scripts is None else (self._scripts.entries, self._scripts.calls)
-        if entries is not None and calls < len(entries):
-            left = f"its script has {len(entries)} entries, the next is {entries[calls]!r}"
-            msg = f"the model was called {calls} times; {left}"
-            raise AssertionError(msg)
+        for name, answers in (
+            ("script", self._scripts),
+            ("do_stream", self._raw_stream),
+            ("do_generate", self._raw_generate),
+        ):
+            entries, calls = (None, 0) if answers is None else (answers.entries, answers.calls)
+            if entries is not None and calls < len(entries):
+                left = f"its {name} has {len(entries)} entries, the next is {entries[calls]!r}"
+                msg = f"the model was called {calls} times; {left}"
+                raise AssertionError(msg)
         if self._holds.occupied:
             held = ", ".join(f"hold({name!r})" for name in self._holds.occupied)
             msg = f"the model still stands at {held}; release it"
             raise AssertionError(msg)
 
+    def _story(self) -> str:
+        """What the model has done so far."""
+        calls = [*self.do_stream_calls, *self.do_generate_calls]
+        if not calls:
+            return "it was not called"
+        told = "".join(f"\n  call {number} {stream.story}" for number, stream in enumerate(self._streams, 1))
+        return f"it was called {'once' if len(calls) == 1 else f'{len(calls)} times'}{':' if told else ''}{told}"
+
     async def _play(self, options: CallOptions, method: str) -> ScriptStream:
         rendered = render(await self._next_script(options, method), self._ids)
         stream = ScriptStream(rendered.actions, self._holds, options.abort_signal)
+        self._streams.append(stream)
         if rendered.failure is not None:
             await stream.wait_all(rendered.waits)
+            stream.end_with(rendered.failure)
             raise rendered.failure
         return stream
 

@@ -108,7 +108,7 @@ class _Message:
             is_aborted=self._outcome.status == "aborted",
             outcome=self._outcome,
             finish_reason=self._reducer.finish_reason,
-            is_cancelled=is_cancelled,
+            is_cancelled=is_cancelled and self._outcome.status == "unknown",
         )
 
 

@@ -145,11 +145,15 @@ def _parse_history(history: object, new_id: IdGenerator) -> list[UIMessage]:
 
 
 def parse_client_message(message: object, *, new_id: IdGenerator, allow_system: bool) -> UIMessage:
-    """Read a message that a client sends.
+    """Read a message that a client sends; one without an id, or with an empty one, gets one (G-57).
 
     Raises:
         InvalidMessageError: it breaks its format, or is a system message and those are not allowed (D13).
     """
+    if isinstance(message, UIMessage) and not message.id:
+        message = message.model_copy(update={"id": new_id()})
+    elif isinstance(message, Mapping) and message.get("id", "") in (None, ""):  # pyright: ignore[reportUnknownMemberType] - JSON
+        message = {**cast("Mapping[str, Any]", message), "id": new_id()}
     parsed = parse_ui_message(cast("Any", message), generate_id=new_id)
     if parsed.role == "system" and not allow_system:
         raise InvalidMessageError(

@@ -25,6 +25,7 @@ from chatagent.generate.timeouts import TIMEOUT_TEXT
 from chatagent.signals import AbortController, AbortSignal
 from chatagent.timers import call_at
 from chatagent.ui import UNSET, Unset
+from chatagent.ui.js_json import format_json
 from chatagent.waiting import Waiter
 
 if TYPE_CHECKING:
@@ -322,6 +323,8 @@ async def _last_value(
 
 def _jsonable(value: object) -> object:
     """Return what a tool returned as plain JSON data, since it goes to a model, into messages and over wires."""
-    if value is None or isinstance(value, str | bool | int | float):
+    if value is None or isinstance(value, str | bool | int):
         return value
-    return to_jsonable_python(value)
+    plain = to_jsonable_python(value)
+    format_json(plain)  # raises for what no client could read, such as a number that is not finite
+    return plain

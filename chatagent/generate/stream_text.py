@@ -17,6 +17,7 @@ from chatagent.generate.toolset import tools_by_name
 from chatagent.ids import random_id
 from chatagent.model import CallSettings, ToolChoice
 from chatagent.providers.resolve import resolve_model
+from chatagent.signals import AbortSignal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from chatagent.ids import IdGenerator
     from chatagent.model import LanguageModel, ModelMessage, ProviderOptions
     from chatagent.model.standardize import Download, Instructions
-    from chatagent.signals import AbortSignal
 
 __all__ = ["CallbacksAndSettings", "stream_text"]
 
@@ -126,6 +126,9 @@ def stream_text(
     unknown = given.keys() - Callbacks.__optional_keys__
     if unknown:
         raise TypeError(f"stream_text() got unexpected keyword arguments: {', '.join(sorted(unknown))}")
+    if abort_signal is not None and not isinstance(abort_signal, AbortSignal):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        problem = "an AbortSignal; of a controller pass its `.signal`"
+        raise InvalidArgumentError(argument="abort_signal", value=abort_signal, problem=problem)
     run = current_run.get()
     shape = output_of(output)
     plan = Plan(

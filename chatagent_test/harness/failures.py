@@ -53,7 +53,7 @@ class Failures:
 
     def tell(self, turn: SeenTurn) -> None:
         """Take it that a driver returns this turn; raises instead if the test kit was misused in it."""
-        turn.told = True
+        turn.told = turn.settled_at is not None or _error_of(turn) is not None
         misuse = _misuse_in(turn)
         if misuse is not None:
             raise misuse

@@ -18,10 +18,12 @@ from chatagent.errors import (
     HarnessModeError,
     HarnessStateError,
     InvalidArgumentError,
+    InvalidMessageError,
     RecordTooLargeError,
 )
 from chatagent.session import Session
 from chatagent.ui import TextUIPart, UIMessage, to_wire
+from chatagent.ui.js_json import format_json
 from chatagent.waiting import Ledger
 from chatagent_test.clock import VirtualClock
 from chatagent_test.harness.driven_run import DrivenRun
@@ -361,6 +363,8 @@ class ChatAgentHarness(RunControl):
         """
         self._check_open()
         self._check_running()
+        if self._mode == "submit-message" and not self._run.started:
+            raise HarnessModeError("send_stop: in mode submit-message the run boots with its first message; send that")
         data: dict[str, Any] = {"kind": "stop"} if message is None else {"kind": "stop", "message": message}
         sent = Sent()
         self._put(data, sent)
@@ -514,6 +518,11 @@ class ChatAgentHarness(RunControl):
             raise TypeError("a send takes one message; send several one after the other")
         allow_system = self._agent.options.allow_client_system_messages
         parsed = parse_client_message(message, new_id=self._new_id, allow_system=allow_system)
+        try:
+            format_json(to_wire(parsed))
+        except InvalidArgumentError as error:
+            field = error.argument.replace("value", "message", 1)
+            raise InvalidMessageError(field=field, value=error.value, problem="no client can send it") from error
         self._counted.take((parsed,))
         return parsed
 

@@ -111,12 +111,19 @@ class ScriptStream:
         signal: ends every wait when it is aborted.
     """
 
-    __slots__ = ("_holds", "_parts", "_signal")
+    __slots__ = ("_given", "_holds", "_parts", "_signal", "_where")
 
     def __init__(self, actions: Iterable[Action], holds: Holds, signal: AbortSignal | None) -> None:
         self._holds = holds
         self._signal = signal
         self._parts = self._play(actions)
+        self._given = 0
+        self._where = "nobody has asked for more"
+
+    @property
+    def story(self) -> str:
+        """What came of it so far, for messages about tests that wait in vain."""
+        return f"gave {self._given} {'part' if self._given == 1 else 'parts'}, and {self._where}"
 
     def __aiter__(self) -> AsyncIterator[ModelStreamPart]:
         return self._parts
@@ -129,31 +136,47 @@ class ScriptStream:
         await self._parts.aclose()
 
     async def _play(self, actions: Iterable[Action]) -> AsyncGenerator[ModelStreamPart, None]:
-        for action in actions:
-            if type(action) not in _NO_PARTS:
-                yield cast("ModelStreamPart", action)
-            elif isinstance(action, BreaksStep):
-                raise action.exception
-            else:
-                await self._wait(cast("WaitStep", action))
+        before = self._where
+        try:
+            for action in actions:
+                if type(action) not in _NO_PARTS:
+                    self._given += 1
+                    yield cast("ModelStreamPart", action)
+                else:
+                    await self._act(cast("WaitStep | BreaksStep", action))
+                    self._where = before
+        except BaseException as exc:
+            self.end_with(exc)
+            raise
+        self._where = "has ended"
+
+    def end_with(self, error: BaseException) -> None:
+        """Note what ended it; `story` tells."""
+        self._where = f"was left where {self._where}" if isinstance(error, GeneratorExit) else f"ended with {error!r}"
 
     async def wait_all(self, waits: Iterable[WaitStep]) -> None:
         """Wait where the call itself waits, before it gives a stream."""
         for wait in waits:
-            await self._wait(wait)
+            await self._act(wait)
 
-    async def _wait(self, step: WaitStep) -> None:
-        """Wait at a step.
+    async def _act(self, step: WaitStep | BreaksStep) -> None:
+        """Wait at a step, or break off.
 
         Raises:
             AbortError: the call was aborted; nothing more comes from the stream.
+            BaseException: what the step breaks off with.
         """
         match step:
+            case BreaksStep():
+                raise step.exception
             case PauseStep():
+                self._where = f"waits in script.pause({step.seconds:g})"
                 await self._pause(step.seconds)
             case HoldStep():
+                self._where = f"stands at script.hold({step.name!r})"
                 await self._hold(self._holds.named(step.name))
             case HangStep():
+                self._where = "waits in script.hang()"
                 await self._until_woken(Waiter("script.hang()"))
 
     async def _hold(self, hold: Hold) -> None:

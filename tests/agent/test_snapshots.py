@@ -270,19 +270,19 @@ async def test_messages_that_max_turns_left_over_are_answered_by_the_next_run() 
 
 
 async def test_what_stood_between_recovered_messages_does_not_hold_the_cursor_back() -> None:
-    """R-5, G-26: records that recovery passes over count as done, else their neighbours would be answered again."""
+    """R-5, G-26: each is taken in its order, and what is passed over counts as done."""
     async with live_session() as session:
         session.put({"kind": "stop"})
         session.submit(user("u-1", "a"))
         session.put({"kind": "message", "payload": {"chatId": "c-1", "trigger": "regenerate-message"}})
         session.submit(user("u-2", "b"))
-        await session.run(agent_of(saying("one", "two")))
+        await session.run(agent_of(saying("one", "one anew", "two")))
         again = await session.run(agent_of(saying()))
         snapshot = await session.snapshots.load("c-1")
 
     assert again.turns == []
     assert snapshot is not None
-    assert texts(snapshot.messages) == ["a", "one", "b", "two"]
+    assert texts(snapshot.messages) == ["a", "one anew", "b", "two"]
     assert snapshot.last_in_event_id == "3"
 
 

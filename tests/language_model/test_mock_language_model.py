@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from chatagent.current import current_run
-from chatagent.errors import AbortError, APICallError, InvalidArgumentError, ScriptExhaustedError
+from chatagent.errors import AbortError, APICallError, InvalidArgumentError, ScriptExhaustedError, WaitTimeoutError
 from chatagent.model import (
     CallOptions,
     FinishReason,
@@ -249,6 +249,48 @@ async def test_a_hold_that_no_script_has_is_named() -> None:
         await model.reached("mud")
 
 
+async def test_a_hold_that_is_not_reached_is_waited_for_a_limited_time() -> None:
+    model = MockLanguageModel([script.text("a"), script.text("b").hold("there"), script.error(500), script.hold("mid")])
+    reader = Reader()
+
+    with pytest.raises(
+        WaitTimeoutError, match=r"come to script\.hold\('mid'\) within 0 s of real time; it was not called$"
+    ):
+        await model.reached("mid", wait_timeout=0)
+    async with anyio.create_task_group() as tasks:
+        await parts_of(model)
+        tasks.start_soon(reader.read, model, CALL)
+        await model.reached("there")
+        with pytest.raises(APICallError):
+            await parts_of(model)
+        with pytest.raises(WaitTimeoutError) as caught:
+            await model.reached("mid", wait_timeout=0)
+        model.release("there")
+
+    assert str(caught.value).split("; ", 1)[1].splitlines() == [
+        "it was called 3 times:",
+        "  call 1 gave 4 parts, and has ended",
+        "  call 2 gave 3 parts, and stands at script.hold('there')",
+        "  call 3 gave 0 parts, and ended with APICallError('500 Internal Server Error')",
+    ]
+
+
+async def test_a_hold_may_be_waited_for_again_when_a_wait_was_given_up() -> None:
+    model = MockLanguageModel(script.hold("mid").text("b"))
+    reader = Reader()
+    with pytest.raises(WaitTimeoutError):
+        await model.reached("mid", wait_timeout=0)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(reader.read, model, CALL)
+            await model.reached("mid")
+            model.release("mid")
+            await reader.done.wait()
+
+    assert len(reader.parts) == 4
+
+
 @pytest.mark.parametrize(
     "said",
     [script.text("a").hang(), script.text("a").hold("x"), script.text("a").pause(9)],
@@ -369,6 +411,16 @@ async def test_what_is_left_of_a_script_is_told() -> None:
     await parts_of(model)
 
     with pytest.raises(AssertionError, match=r"^the model was called 1 times; its script has 2 entries, the next is "):
+        model.assert_done()
+
+
+async def test_what_is_left_of_raw_results_is_told() -> None:
+    model = MockLanguageModel(do_stream=[{"stream": []}, {"stream": []}])
+    await parts_of(model)
+
+    with pytest.raises(
+        AssertionError, match=r"^the model was called 1 times; its do_stream has 2 entries, the next is "
+    ):
         model.assert_done()
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -8,12 +9,12 @@ from chatagent.errors import ChunkError, StreamedError, UIMessageStreamError
 from chatagent.ui import Error, Start, TextDelta, TextStart, UIMessage, read_ui_message_stream
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
 pytestmark = pytest.mark.anyio
 
 
-async def stream(*items: Any) -> AsyncIterator[Any]:
+async def stream(*items: Any) -> AsyncGenerator[Any, None]:
     """Yield the items, and raise those that are exceptions."""
     for item in items:
         if isinstance(item, Exception):
@@ -64,10 +65,10 @@ async def test_the_first_chunk_that_does_not_fit_ends_the_reading(chunk: object,
 @pytest.mark.parametrize("chunk", [Error("overloaded"), TextDelta("t2", "x")])
 async def test_the_first_error_is_raised_for_those_who_ask(chunk: object) -> None:
     errors: list[Exception] = []
-    reading = read_ui_message_stream(stream(chunk, chunk), on_error=errors.append, terminate_on_error=True)
-
-    with pytest.raises((StreamedError, UIMessageStreamError)) as caught:
-        _ = [message async for message in reading]
+    async with aclosing(stream(chunk, chunk)) as source:
+        reading = read_ui_message_stream(source, on_error=errors.append, terminate_on_error=True)
+        with pytest.raises((StreamedError, UIMessageStreamError)) as caught:
+            _ = [message async for message in reading]
 
     assert errors == [caught.value]
 
