@@ -21,7 +21,6 @@ from chatagent.errors import (
     InvalidMessageError,
     RecordTooLargeError,
 )
-from chatagent.session import Session
 from chatagent.ui import TextUIPart, UIMessage, to_wire
 from chatagent.ui.js_json import format_json
 from chatagent.waiting import Ledger
@@ -30,10 +29,11 @@ from chatagent_test.harness.driven_run import DrivenRun
 from chatagent_test.harness.driver import Driver
 from chatagent_test.harness.failures import Failures
 from chatagent_test.harness.ids import CountedIds
+from chatagent_test.harness.inspection import Inspection
 from chatagent_test.harness.platform import Platform
 from chatagent_test.harness.run_control import RunControl
 from chatagent_test.harness.seeds import Seeds
-from chatagent_test.harness.turn import PendingTurn, Turn, chunks_of, raw_chunks_of
+from chatagent_test.harness.turn import PendingTurn, Turn
 from chatagent_test.harness.watch import RunWatch, Sent, Streaming
 from chatagent_test.harness.where import describe_run
 
@@ -42,10 +42,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from chatagent.agent import BootReport, HookCall
     from chatagent.clock import Clock
     from chatagent.ids import IdGenerator
-    from chatagent.session import Record, Snapshot
+    from chatagent.session import Snapshot
     from chatagent.task import LocalValues
     from chatagent.ui import Chunk
 
@@ -58,7 +57,7 @@ Mode = Literal["preload", "submit-message", "continuation", "handover-prepare"]
 """How the run boots."""
 
 
-class ChatAgentHarness(RunControl):
+class ChatAgentHarness(RunControl, Inspection):
     """Drives one agent through a conversation. Made by `mock_chat_agent`; use it as `async with`."""
 
     def __init__(
@@ -119,71 +118,7 @@ class ChatAgentHarness(RunControl):
         )
         self._failures = Failures(self._run, self._watch)
         self._sent: list[Sent] = []
-        self._session: Session | None = None
         self._state: Literal["open", "closing", "closed"] = "open"
-
-    # --- what a test looks at ---
-
-    @property
-    def turns(self) -> list[Turn]:
-        """Every turn and action so far that has begun to complete, in order."""
-        seen = [turn for turn in self._watch.turns if turn.complete_at is not None]
-        return [Turn(turn, self._watch.records[turn.first_out : turn.settled_at or turn.complete_at]) for turn in seen]
-
-    @property
-    def all_chunks(self) -> list[Chunk]:
-        """Every UI chunk since the harness began, in order."""
-        return chunks_of(self._watch.records)
-
-    @property
-    def all_raw_chunks(self) -> list[dict[str, Any]]:
-        """The same as wire dicts, with control records as `{"type": "trigger:…"}`."""
-        return raw_chunks_of(self._watch.records)
-
-    @property
-    def out_records(self) -> list[Record]:
-        """Every record on `.out` since the harness began, those trimmed meanwhile included; no trim commands."""
-        return list(self._watch.records)
-
-    @property
-    def hooks(self) -> list[HookCall]:
-        """Every hook call so far, in order."""
-        return list(self._watch.hooks)
-
-    @property
-    def boot(self) -> BootReport:
-        """What the run found when it booted."""
-        return self._watch.boot
-
-    @property
-    def session(self) -> Session:
-        """The session's two channels, as a client or a tool holds them; readable while the harness is open."""
-        if self._session is None:
-            self._session = Session(self.chat_id, store=self._platform.store, clock=self.clock)
-        return self._session
-
-    @property
-    def run_ended(self) -> bool:
-        """Whether the agent's run is over."""
-        return self._watch.ended
-
-    @property
-    def run_error(self) -> BaseException | None:
-        """What ended the run, if it failed."""
-        return self._run.error
-
-    @property
-    def upgrade_requested(self) -> bool:
-        """Whether the run asked for a newer version of the agent before it asked the model."""
-        return self._watch.upgrade
-
-    def get_snapshot(self) -> Snapshot | None:
-        """Return the last snapshot that the run has saved; `None` before any, and never a seeded one."""
-        return self._platform.saved
-
-    def on_out(self, callback: Callable[[Record], None]) -> Callable[[], None]:
-        """Call back with each record of `.out` as it is written; returns what ends that."""
-        return self._watch.listen(callback)
 
     # --- seeds ---
 
