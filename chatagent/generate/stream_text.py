@@ -119,6 +119,9 @@ def stream_text(
         MissingExtraError: the provider's SDK is not installed; the text says how to install it.
     """
     model = resolve_model(model)
+    if not hasattr(model, "do_stream"):
+        problem = 'a model object, such as OpenAIChatModel("…"), or its name, such as "openai:…"'
+        raise InvalidArgumentError(argument="model", value=model, problem=problem)
     check_max_retries(max_retries)
     _check_concurrency(tool_call_concurrency)
     given = cast("dict[str, Any]", dict(callbacks_and_settings))

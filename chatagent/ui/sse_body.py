@@ -6,6 +6,8 @@ from collections import deque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import anyio
+
 from chatagent.current import current_clock, current_tasks
 from chatagent.errors import InvalidArgumentError
 from chatagent.tasks import TaskSet
@@ -15,7 +17,7 @@ from chatagent.ui.sse import SSE_DONE, SSE_KEEP_ALIVE, SSE_OPEN, format_sse
 from chatagent.waiting import Waiter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterable
 
     from chatagent.ui.chunks import Chunk
 
@@ -24,13 +26,17 @@ __all__ = ["iter_sse"]
 MAX_KEEP_ALIVE = 2147483.647
 """Seconds; the longest interval that timers of the reference take."""
 
+CLOSE_GRACE = 5.0
+"""Real seconds that a stream has to close before it is left alone."""
+
 
 def iter_sse(
     chunks: AsyncIterable[Chunk], *, client_major: ClientMajor = 7, keep_alive: float | None = None
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     """Return the body of a response, piece by piece.
 
-    If the stream raises, the body breaks off without `[DONE]`, and what it raised is raised here.
+    If the stream raises, the body breaks off without `[DONE]`, and what it raised is raised here. The stream is closed
+    with the body, so close the body (`aclose`) that a client does not read to its end.
 
     Args:
         chunks: the stream.
@@ -49,15 +55,28 @@ def iter_sse(
     return _kept_alive(chunks, client_major, keep_alive)
 
 
-async def _plain(chunks: AsyncIterable[Chunk], client_major: ClientMajor) -> AsyncIterator[bytes]:
-    async for chunk in chunks:
-        sent = chunk_for_client(chunk, client_major)
-        if sent is not None:
-            yield format_sse(sent)
-    yield SSE_DONE
+async def _plain(chunks: AsyncIterable[Chunk], client_major: ClientMajor) -> AsyncGenerator[bytes]:
+    try:
+        async for chunk in chunks:
+            sent = chunk_for_client(chunk, client_major)
+            if sent is not None:
+                yield format_sse(sent)
+        yield SSE_DONE
+    finally:
+        await _close(chunks)
 
 
-async def _kept_alive(chunks: AsyncIterable[Chunk], client_major: ClientMajor, interval: float) -> AsyncIterator[bytes]:
+async def _close(chunks: object) -> None:
+    """Close a stream, if it can be closed; what hangs is left alone after a while."""
+    close = getattr(chunks, "aclose", None)
+    if close is not None:
+        with anyio.move_on_after(CLOSE_GRACE, shield=True):
+            await close()
+
+
+async def _kept_alive(
+    chunks: AsyncIterable[Chunk], client_major: ClientMajor, interval: float
+) -> AsyncGenerator[bytes]:
     clock = current_clock()
     pieces = _Pieces(chunks, client_major)
     async with pieces.being_made():
@@ -112,6 +131,8 @@ class _Pieces:
         except Exception as exc:  # noqa: BLE001 - raised to whoever reads the body
             self._error = exc
             self._wake_reader()
+        finally:
+            await _close(self._source)
 
     async def _wait_for_room(self) -> None:
         if self._ready:

@@ -18,7 +18,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from chatagent.clock import to_seconds
-from chatagent.errors import WaitTimeoutError
+from chatagent.errors import HarnessStateError, WaitTimeoutError
 from chatagent_test.clock import VirtualClock
 
 if TYPE_CHECKING:
@@ -76,8 +76,13 @@ class Driver:
             move_time: whether sleeps and limits may end by it.
 
         Raises:
+            HarnessStateError: a hook, a tool or a model of the run itself waits.
             WaitTimeoutError: it did not come to hold within `wait_timeout` real seconds; the run still stands as it is.
         """
+        if self.ledger.has_current_task() and not done():
+            raise HarnessStateError(
+                f"{what}: the run would wait for itself; call it in the test, or `begin_message` here"
+            )
         with anyio.move_on_after(self.wait_timeout) as limit:
             while not done():
                 await self._step(done, move_time=move_time and self.auto_advance)

@@ -303,6 +303,8 @@ class ChatAgentHarness(RunControl, Inspection):
         data: dict[str, Any] = {"kind": "stop"} if message is None else {"kind": "stop", "message": message}
         sent = Sent()
         self._put(data, sent)
+        if self._driver.ledger.has_current_task():
+            return  # a hook or tool that stops its own turn: the run hears it while that goes on
         await self._driver.until(
             lambda: self._watch.ended or sent.refusal is not None or self._has_received(sent),
             "send_stop: the run has not heard it",

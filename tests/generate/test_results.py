@@ -328,6 +328,8 @@ def test_arguments_out_of_range_are_refused_at_once() -> None:
 
     with pytest.raises(ModelNameError, match="gpt"):
         stream_text(model="gpt", prompt="Hi")
+    with pytest.raises(InvalidArgumentError, match=r"^`model` is None: a model object"):
+        stream_text(model=None, prompt="Hi")  # type: ignore[arg-type] - that is the point
     with pytest.raises(InvalidArgumentError, match=r"^`max_retries` is -1: "):
         stream_text(model=model, prompt="Hi", max_retries=-1)
     with pytest.raises(InvalidArgumentError, match=r"^`tool_call_concurrency` is 0: "):

@@ -8,7 +8,7 @@ import pytest
 
 from agent.making import agent_of, saying
 from chatagent import chat, is_step_count, stream_text, tool
-from chatagent.errors import HarnessModeError, InvalidArgumentError, InvalidMessageError
+from chatagent.errors import HarnessModeError, HarnessStateError, InvalidArgumentError, InvalidMessageError
 from chatagent.signals import AbortController
 from chatagent_test import MockLanguageModel, mock_chat_agent, script
 
@@ -100,3 +100,22 @@ async def test_a_hook_that_fails_behind_a_turn_that_was_returned_is_raised_at_th
 
     with pytest.raises(LookupError, match="behind the turn"):
         await scenario()
+
+
+@pytest.mark.parametrize("call", ["send_message", "wait_idle", "send_stop"])
+async def test_a_driver_that_a_hook_calls_is_refused_at_once(call: str) -> None:
+    errors: list[HarnessStateError] = []
+
+    async def drive(event: Any) -> None:
+        arguments = ["again"] if call == "send_message" else []
+        try:
+            await getattr(harness, call)(*arguments)
+        except HarnessStateError as error:
+            errors.append(error)
+
+    async with mock_chat_agent(agent_of(saying("ok", "more"), on_turn_start=drive, max_turns=1)) as harness:
+        turn = await harness.send_message("hello")
+
+    assert turn.text == "ok"
+    assert all("the run would wait for itself" in str(error) for error in errors)
+    assert len(errors) == (0 if call == "send_stop" else 1)

@@ -14,6 +14,7 @@ from chatagent.ui import (
     SSE_OPEN,
     Chunk,
     Custom,
+    DataChunk,
     Finish,
     ReasoningFile,
     ResetStep,
@@ -25,13 +26,17 @@ from chatagent.ui import (
     ToolOutputDenied,
     ToolOutputError,
     chunk_for_client,
+    create_ui_message_stream,
     format_sse,
     iter_sse,
 )
+from chatagent.waiting import Gate
 from support.virtual_run import play
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from chatagent.ui import StreamEndEvent, UIMessageStreamWriter
 
 NEW_IN_7: list[Chunk] = [
     Custom(kind="a.b"),
@@ -135,6 +140,28 @@ async def test_a_stream_that_is_kept_alive_breaks_off_too() -> None:
     with pytest.raises(OSError, match="gone"):
         await play(read_all)
     assert pieces == [SSE_OPEN, format_sse(Start())]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("keep_alive", [None, 10.0])
+@pytest.mark.parametrize("pieces", [2, 3])
+async def test_a_body_that_is_closed_closes_its_stream(keep_alive: float | None, pieces: int) -> None:
+    ended: list[StreamEndEvent] = []
+
+    async def execute(writer: UIMessageStreamWriter) -> None:
+        for number in range(3):
+            writer.write(DataChunk("data-x", number))
+        await Gate("a source that hangs").wait()
+
+    async def main() -> None:
+        body = iter_sse(create_ui_message_stream(execute=execute, on_end=ended.append), keep_alive=keep_alive)
+        for _ in range(pieces):
+            await anext(body)
+        await body.aclose()
+
+    await play(main)
+
+    assert [event.is_cancelled for event in ended] == [True]
 
 
 @pytest.mark.parametrize("interval", [0, -1, float("nan"), float("inf"), 2147484])
