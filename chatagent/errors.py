@@ -227,7 +227,18 @@ class StreamedError(ChatAgentError):
 
 
 class MessageConversionError(ChatAgentError, ValueError):
-    """A UI message that cannot be turned into messages for a model."""
+    """A UI message that cannot be turned into messages for a model.
+
+    Args:
+        field: path of what cannot be, such as `messages[0].parts[1].url`; `parts[1].url` of a message that was
+            converted by itself.
+        value: what stands there.
+        problem: what is wrong with it, with the way out.
+    """
+
+    def __init__(self, *, field: str, value: object, problem: str) -> None:
+        super().__init__(f"`{field}` is {_short(value)}: {problem}")
+        self.field, self.value, self.problem = field, value, problem
 
 
 class MessageValidationError(ChatAgentError, ValueError):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from chatagent.errors import MessageConversionError
+from chatagent.errors import InvalidMessageError, MessageConversionError
 from chatagent.model.codec import parse_user_part
 from chatagent.model.files import ReferenceData, UrlData, is_url
 from chatagent.model.prompt import (
@@ -167,34 +167,66 @@ def convert_message(
     Raises:
         MessageConversionError: see `convert_to_model_messages`.
     """
-    match message.role:
-        case "system":
-            return (_system(message),)
-        case "user":
-            return (UserMessage(tuple(_user_content(message.parts, conversion))),)
-        case "assistant":
-            return tuple(_assistant(message, conversion, superseded=superseded))
+    try:
+        match message.role:
+            case "system":
+                return (_system(message),)
+            case "user":
+                return (UserMessage(tuple(_user_content(message.parts, conversion))),)
+            case "assistant":
+                return tuple(_assistant(message, conversion, superseded=superseded))
+    except _PartError as exc:
+        field = f"{_path_of(exc.part, message.parts)}.{exc.field}"
+        raise MessageConversionError(field=field, value=exc.value, problem=exc.problem) from None
+
+
+class _PartError(Exception):
+    """A part that no model can be shown. Where it stands is looked for only then."""
+
+    def __init__(self, part: object, field: str, value: object, problem: str) -> None:
+        super().__init__(problem)
+        self.part, self.field, self.value, self.problem = part, field, value, problem
+
+
+def _path_of(part: object, parts: Sequence[UIPart]) -> str:
+    for index, each in enumerate(parts):
+        if each is part:
+            return f"parts[{index}]"
+        if isinstance(each, SteeringMessageUIPart) and any(inner is part for inner in each.parts):
+            return f"parts[{index}].{_path_of(part, each.parts)}"
+    raise AssertionError("the part is one of the message's")
 
 
 def _convert(messages: Sequence[UIMessage], conversion: Conversion) -> list[ModelMessage]:
     last_user = superseded_before(messages)
-    return [
-        made
-        for index, message in enumerate(messages)
-        for made in convert_message(message, conversion, superseded=index < last_user)
-    ]
+    converted: list[ModelMessage] = []
+    for index, message in enumerate(messages):
+        try:
+            converted += convert_message(message, conversion, superseded=index < last_user)
+        except MessageConversionError as exc:
+            raise MessageConversionError(
+                field=f"messages[{index}].{exc.field}", value=exc.value, problem=exc.problem
+            ) from None
+    return converted
 
 
 def _parsed(messages: Iterable[UIMessage | Mapping[str, object]]) -> list[UIMessage]:
-    return [message if isinstance(message, UIMessage) else _parse(message) for message in messages]
+    return [
+        message if isinstance(message, UIMessage) else _parse(message, f"messages[{index}]")
+        for index, message in enumerate(messages)
+    ]
 
 
-def _parse(wire: Mapping[str, object]) -> UIMessage:
-    role = wire.get("role")
+def _parse(wire: Mapping[str, object], path: str) -> UIMessage:
+    role = wire.get("role") if isinstance(cast("object", wire), Mapping) else None
     if isinstance(role, str) and role not in _ROLES:
-        msg = f"Unsupported role: {role}; a UI message is of role {', '.join(_ROLES)}"
-        raise MessageConversionError(msg)
-    return parse_ui_message(wire, generate_id=str)
+        problem = f"Unsupported role: {role}; a UI message is of role {', '.join(_ROLES)}"
+        raise MessageConversionError(field=f"{path}.role", value=role, problem=problem)
+    try:
+        return parse_ui_message(wire, generate_id=str)
+    except InvalidMessageError as exc:
+        field = path if exc.field == "message" else f"{path}.{exc.field}"
+        raise InvalidMessageError(field=field, value=exc.value, problem=exc.problem) from None
 
 
 def _system(message: UIMessage) -> SystemMessage:
@@ -218,15 +250,15 @@ def _user_content(parts: Sequence[UIPart], conversion: Conversion) -> Iterator[U
 
 
 def _file(part: FileUIPart) -> FilePart:
-    data = ReferenceData(cast("dict[str, str]", part.provider_reference)) if part.provider_reference else _url(part.url)
+    data = ReferenceData(cast("dict[str, str]", part.provider_reference)) if part.provider_reference else _url(part)
     return FilePart(data, part.media_type, filename=part.filename, provider_options=part.provider_metadata)
 
 
-def _url(url: str) -> UrlData:
-    if not is_url(url):
-        msg = f"Invalid URL: `url` of a file part is {url!r:.200}; it begins with a scheme, such as `https:` or `data:`"
-        raise MessageConversionError(msg)
-    return UrlData(url)
+def _url(part: FileUIPart | ReasoningFileUIPart) -> UrlData:
+    if not is_url(part.url):
+        problem = "it is no URL; one begins with a scheme, such as `https:` or `data:`"
+        raise _PartError(part, "url", part.url, problem)
+    return UrlData(part.url)
 
 
 def _data(part: DataUIPart, conversion: Conversion) -> TextPart | FilePart | None:
@@ -288,7 +320,7 @@ def _said(part: UIPart, conversion: Conversion) -> AssistantContentPart | None:
         case FileUIPart():
             return _file(part)
         case ReasoningFileUIPart():
-            return ReasoningFilePart(_url(part.url), part.media_type, provider_options=part.provider_metadata)
+            return ReasoningFilePart(_url(part), part.media_type, provider_options=part.provider_metadata)
         case CustomUIPart():
             return CustomPart(part.kind, provider_options=part.provider_metadata)
         case DataUIPart():
@@ -368,7 +400,10 @@ def _output(part: _ToolPart, conversion: Conversion) -> ToolResultOutput:
     tool = None if conversion.tools is None else conversion.tools.get(part.tool_name)
     if tool is None and isinstance(part, DynamicToolUIPart) and part.dynamic is False:
         return _OUTPUT_GONE
-    return tool_output_now(tool, _output_event(part))
+    try:
+        return tool_output_now(tool, _output_event(part))
+    except MessageConversionError as exc:
+        raise _PartError(part, exc.field, exc.value, exc.problem) from None
 
 
 def _output_event(part: _ToolPart) -> ToModelOutputEvent:

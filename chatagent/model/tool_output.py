@@ -86,11 +86,11 @@ def tool_output_now(tool: ToolWithModelOutput | None, event: ToModelOutputEvent)
     if inspect.isawaitable(made):
         if inspect.iscoroutine(made):
             made.close()
-        msg = (
+        problem = (
             f"`to_model_output` of the tool that answered call {event.tool_call_id!r} is async; "
             "convert with `convert_to_model_messages_async`"
         )
-        raise MessageConversionError(msg)
+        raise MessageConversionError(field="output", value=event.output, problem=problem)
     return parse_tool_output(made)
 
 

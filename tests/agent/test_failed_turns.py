@@ -648,7 +648,7 @@ async def test_a_message_that_no_model_can_be_shown_fails_one_turn_and_stays_in_
         turn = await harness.send_message("and now?")
 
     assert str(failed.error) == (
-        "Invalid URL: `url` of a file part is 'no url'; it begins with a scheme, such as `https:` or `data:`"
+        "`messages[0].parts[0].url` is 'no url': it is no URL; one begins with a scheme, such as `https:` or `data:`"
     )
     assert types(failed) == FAILED_TURN
     assert turn.text == "ok"

@@ -230,13 +230,39 @@ def test_a_data_part_becomes_what_the_converter_makes_of_it() -> None:
 def test_messages_in_wire_form_need_no_id_but_a_form() -> None:
     assert convert_to_model_messages([{"role": "user", "parts": []}]) == [UserMessage(())]
 
-    with pytest.raises(InvalidMessageError, match=r"`parts`"):
-        convert_to_model_messages([{"role": "user"}])
+    with pytest.raises(InvalidMessageError, match=r"^message: `messages\[1\]\.parts` is <absent>: "):
+        convert_to_model_messages([{"role": "user", "parts": []}, {"role": "user"}])
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        ({"role": "tool", "parts": []}, "role"),
+        (assistant({"type": "step-start"}, {"type": "reasoning-file", "mediaType": "a/b", "url": "x"}), "parts[1].url"),
+        (
+            assistant(
+                {
+                    "type": "steering-message",
+                    "id": "s",
+                    "parts": [{"type": "text", "text": "a"}, {"type": "file", "mediaType": "a/b", "url": "x"}],
+                }
+            ),
+            "parts[0].parts[1].url",
+        ),
+    ],
+)
+def test_what_cannot_be_converted_is_named_with_its_path(message: dict[str, Any], field: str) -> None:
+    with pytest.raises(MessageConversionError) as caught:
+        convert_to_model_messages([user(), message])
+
+    assert caught.value.field == f"messages[1].{field}"
 
 
 @pytest.mark.parametrize("role", ["user", "assistant"])
 def test_a_file_without_a_url_is_refused(role: str) -> None:
     part = {"type": "file", "mediaType": "a/b", "url": "/relative"}
 
-    with pytest.raises(MessageConversionError, match=r"^Invalid URL: `url` of a file part is '/relative'"):
+    with pytest.raises(
+        MessageConversionError, match=r"^`messages\[0\]\.parts\[0\]\.url` is '/relative': it is no URL; "
+    ):
         convert_to_model_messages([{"role": role, "parts": [part]}])
