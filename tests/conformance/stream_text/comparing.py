@@ -8,6 +8,7 @@ from typing import Any
 
 LOOSE = frozenset(
     {
+        "InvalidArgumentError",
         "InvalidPromptError",
         "InvalidToolApprovalError",
         "InvalidToolApprovalSignatureError",

@@ -22,7 +22,7 @@ class Thrown(Exception):
     """Carries a value that is no error, which JavaScript can throw and Python cannot."""
 
     def __init__(self, value: object) -> None:
-        super().__init__(json.dumps(value, separators=(",", ":")))
+        super().__init__("unknown error" if value is None else json.dumps(value, separators=(",", ":")))
         self.value = value
 
 

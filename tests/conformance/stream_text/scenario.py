@@ -95,15 +95,19 @@ class Scenario(VirtualRun):
         abort = self.call.get("abort", {})
         if abort.get("before"):
             self._controller.abort(live(abort.get("reason")))
-        result = stream_text(
-            model=model,
-            tools=tools,
-            abort_signal=self._controller.signal,
-            generate_id=self._generate_id,
-            **self._input(tools),
-            **self._options(),
-            **self._callbacks(),
-        )
+        try:
+            result = stream_text(
+                model=model,
+                tools=tools,
+                abort_signal=self._controller.signal,
+                generate_id=self._generate_id,
+                **self._input(tools),
+                **self._options(),
+                **self._callbacks(),
+            )
+        except Exception as exc:  # noqa: BLE001 - whatever it is, it is observed
+            self.observed["thrown"] = noted(exc)
+            return
         ui = result.to_ui_message_stream(**self._ui_options())
         observed = self.observed
         if how == "pump":
@@ -207,7 +211,8 @@ class Scenario(VirtualRun):
 
         def on_tool_execution_end(event: ToolExecutionEndEvent) -> None:
             shown = noted(event.output)
-            outcome = {key: shown[key] for key in ("output", "error") if shown.get(key) is not None}
+            told = "error" if shown["type"] == "tool-error" else "output"
+            outcome = {told: shown[told]} if told == "error" or shown.get(told) is not None else {}
             note("onToolExecutionEnd", toolCallId=event.tool_call.tool_call_id, outcome=shown["type"], **outcome)
 
         def on_abort(event: AbortEvent) -> None:

@@ -47,15 +47,21 @@ class ScriptedModel:
         after = abort.get("afterModelParts") if abort.get("step", 0) == step else None
         for index, part in enumerate(entry["parts"]):
             if index == after:
-                await self._scenario.abort_when_quiet(live(abort.get("reason")))
-                if abort.get("then") == "error":
-                    raise self._scenario.abort_reason()
-                await Gate("a model that hangs").wait()
+                await self._abort(abort)
             yield live(part)
+        if after == len(entry["parts"]):
+            await self._abort(abort)
         if "streamError" in entry:
             raise live(entry["streamError"])
         if entry.get("hang"):
             await Gate("a model that hangs").wait()
+
+    async def _abort(self, abort: dict[str, Any]) -> None:
+        """Abort the call, and fail or hang then."""
+        await self._scenario.abort_when_quiet(live(abort.get("reason")))
+        if abort.get("then") == "error":
+            raise self._scenario.abort_reason()
+        await Gate("a model that hangs").wait()
 
 
 def scripted_tools(golden: dict[str, Any], scenario: Scenario) -> dict[str, Tool]:
