@@ -31,6 +31,7 @@ __all__ = [
     "StepSettings",
     "Timeouts",
     "Transform",
+    "check_whole",
     "merge_provider_options",
     "tool_choice_of",
 ]
@@ -84,6 +85,19 @@ class StepChanges(CallSettings, total=False):
     tools_context: Mapping[str, object]
 
 
+def check_whole(argument: str, value: object, *, least: int | None = None) -> None:
+    """Check that an argument is a whole number, if it is given.
+
+    Raises:
+        InvalidArgumentError: it is none, or less than `least`.
+    """
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or (least is not None and value < least):
+        problem = "it is a whole number" if least is None else f"it is a whole number, {least} or more"
+        raise InvalidArgumentError(argument=argument, value=value, problem=problem)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareStepEvent:
     """What `prepare_step` is called with."""
@@ -117,6 +131,10 @@ class StepSettings:
     tool_order: Sequence[str] | None = None
     provider_options: ProviderOptions | None = None
     settings: CallSettings = field(default_factory=CallSettings)
+
+    def __post_init__(self) -> None:
+        check_whole("max_output_tokens", self.settings.get("max_output_tokens"), least=1)
+        check_whole("seed", self.settings.get("seed"))
 
     def changed(self, changes: StepChanges) -> StepSettings:
         """Return the settings of one step."""

@@ -11,7 +11,7 @@ from chatagent.generate.loop import Call
 from chatagent.generate.output import output_of
 from chatagent.generate.result import StreamTextResult
 from chatagent.generate.retry import check_max_retries
-from chatagent.generate.settings import Plan, StepSettings, Timeouts, tool_choice_of
+from chatagent.generate.settings import Plan, StepSettings, Timeouts, check_whole, tool_choice_of
 from chatagent.generate.stop import is_step_count
 from chatagent.generate.toolset import tools_by_name
 from chatagent.ids import random_id
@@ -123,7 +123,7 @@ def stream_text(
         problem = 'a model object, such as OpenAIChatModel("…"), or its name, such as "openai:…"'
         raise InvalidArgumentError(argument="model", value=model, problem=problem)
     check_max_retries(max_retries)
-    _check_concurrency(tool_call_concurrency)
+    check_whole("tool_call_concurrency", tool_call_concurrency, least=1)
     given = cast("dict[str, Any]", dict(callbacks_and_settings))
     settings = {key: given.pop(key) for key in tuple(given) if key in CallSettings.__optional_keys__}
     unknown = given.keys() - Callbacks.__optional_keys__
@@ -171,9 +171,3 @@ def stream_text(
         callbacks=cast("Callbacks", {key: value for key, value in given.items() if value is not None}),
     )
     return StreamTextResult(Call(plan), shape)
-
-
-def _check_concurrency(count: int | None) -> None:
-    if count is not None and count < 1:
-        problem = "at least 1 tool may run at a time; leave it out for all"
-        raise InvalidArgumentError(argument="tool_call_concurrency", value=count, problem=problem)

@@ -323,6 +323,20 @@ async def test_callbacks_come_in_order() -> None:
     assert order == ["on_start", "prepare_step", *names[1:]]
 
 
+async def test_a_setting_of_prepare_step_that_is_out_of_range_fails_the_step() -> None:
+    errors: list[object] = []
+
+    result = stream_text(
+        model=MockLanguageModel(script.text("a")),
+        prompt="Hi",
+        prepare_step=lambda _event: {"max_output_tokens": 0},
+        on_error=errors.append,
+    )
+    await result.consume_stream()
+
+    assert [type(error) for error in errors] == [InvalidArgumentError]
+
+
 def test_arguments_out_of_range_are_refused_at_once() -> None:
     model = MockLanguageModel(script.text("a"))
 
@@ -334,6 +348,12 @@ def test_arguments_out_of_range_are_refused_at_once() -> None:
         stream_text(model=model, prompt="Hi", max_retries=-1)
     with pytest.raises(InvalidArgumentError, match=r"^`tool_call_concurrency` is 0: "):
         stream_text(model=model, prompt="Hi", tool_call_concurrency=0)
+    with pytest.raises(InvalidArgumentError, match=r"^`tool_call_concurrency` is 1.5: "):
+        stream_text(model=model, prompt="Hi", tool_call_concurrency=1.5)  # type: ignore[arg-type] - that is the point
+    with pytest.raises(InvalidArgumentError, match=r"^`max_output_tokens` is 0: it is a whole number, 1 or more$"):
+        stream_text(model=model, prompt="Hi", max_output_tokens=0)
+    with pytest.raises(InvalidArgumentError, match=r"^`seed` is 1.5: it is a whole number$"):
+        stream_text(model=model, prompt="Hi", seed=1.5)  # type: ignore[arg-type] - that is the point
     with pytest.raises(InvalidArgumentError, match=r"^`tool_choice` is 'maybe': "):
         stream_text(model=model, prompt="Hi", tool_choice="maybe")
     with pytest.raises(InvalidArgumentError, match=r"^`count` is 0: "):

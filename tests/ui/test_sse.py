@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
@@ -66,6 +66,21 @@ def test_any_body_reads_the_same_however_it_is_cut(text: str, cuts: list[int]) -
 @given(st.binary(max_size=60), st.lists(st.integers(0, 60), max_size=6))
 def test_bytes_that_are_no_text_read_the_same_however_they_are_cut(body: bytes, cuts: list[int]) -> None:
     assert decode(cut(body, cuts)) == decode([body])
+
+
+@given(st.lists(CHUNKS, max_size=6), st.data())
+def test_a_body_that_breaks_off_anywhere_gives_the_chunks_that_were_complete(
+    chunks: list[Chunk], data: st.DataObject
+) -> None:
+    events = [format_sse(chunk) for chunk in chunks]
+    body = b"".join(events)
+    end = data.draw(st.integers(0, len(body)))
+
+    read, error = decode([body[:end]])
+
+    complete = sum(1 for start in accumulate(len(event) for event in events) if start <= end)
+    assert error is None
+    assert b"".join(format_sse(chunk) for chunk in read) == b"".join(events[:complete])
 
 
 def test_chunks_before_a_bad_event_are_handed_out_before_the_error() -> None:
