@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from chatagent import ChatAgent
     from chatagent.agent import CompactionOptions, RunEvent
-    from chatagent.ui import UIMessage
 
 
 LONG = {"inputTokens": {"total": 200}, "outputTokens": {"total": 20}}
@@ -79,12 +78,6 @@ def compacting_agent(
 ) -> ChatAgent[Any]:
     named: dict[str, Any] = dict(hooks)
     return agent_of(None, run=run or with_options(model), tools=tools, compaction=compaction or compacting(), **named)
-
-
-def kept(harness: ChatAgentHarness) -> list[UIMessage]:
-    snapshot = harness.get_snapshot()
-    assert snapshot is not None
-    return list(snapshot.messages)
 
 
 def called(harness: ChatAgentHarness, name: str) -> list[Any]:

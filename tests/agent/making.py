@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from chatagent import ChatAgent
     from chatagent.agent import RunEvent
     from chatagent.model import ModelMessage
-    from chatagent_test import Turn
+    from chatagent_test import ChatAgentHarness, Turn
 
 
 def saying(*answers: str | Script) -> MockLanguageModel:
@@ -150,3 +150,10 @@ TEXT_TURN = [
 """What a client sees of an answer of one text."""
 FAILED_TURN = ["error", "trigger:turn-complete"]
 """What it sees of a turn that failed before its answer."""
+
+
+def kept(harness: ChatAgentHarness) -> list[UIMessage]:
+    """Return the history that the run has saved last."""
+    snapshot = harness.get_snapshot()
+    assert snapshot is not None
+    return list(snapshot.messages)

@@ -78,12 +78,6 @@ def never(event: Any) -> bool:
     return False
 
 
-def kept(harness: ChatAgentHarness) -> list[UIMessage]:
-    snapshot = harness.get_snapshot()
-    assert snapshot is not None
-    return list(snapshot.messages)
-
-
 def part_types(message: UIMessage) -> list[str]:
     return [part.type for part in message.parts]
 

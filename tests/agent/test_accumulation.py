@@ -14,6 +14,7 @@ from agent.making import (
     asking,
     assistant,
     ids,
+    kept,
     parts_of,
     prompt_of,
     roles,
@@ -32,13 +33,6 @@ if TYPE_CHECKING:
     from chatagent.ui import UIMessage
 
 pytestmark = pytest.mark.anyio
-
-
-def kept(harness: ChatAgentHarness) -> list[UIMessage]:
-    """The stored history."""
-    snapshot = harness.get_snapshot()
-    assert snapshot is not None
-    return list(snapshot.messages)
 
 
 def events(harness: ChatAgentHarness, name: str) -> list[Any]:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agent.handing_over import CALLED, CALLING, GREETING, weather
 from agent.making import assistant, ids, roles, saying, texts, tool_part, user
-from chatagent import chat, is_step_count, stream_text, tool
+from chatagent import chat, is_step_count, stream_text
 from chatagent.errors import ChatContextError
 from chatagent.model import AssistantMessage, LanguageModelUsage, TextPart, UserMessage
 from chatagent.ui import UIMessage
@@ -20,27 +21,6 @@ if TYPE_CHECKING:
     from chatagent.agent import CustomRunContext, MessageAccumulator, WirePayload
 
 pytestmark = pytest.mark.anyio
-
-CALLED: list[str] = []
-GREETING = [{"role": "assistant", "content": [{"type": "text", "text": "Hi there."}]}]
-CALLING = [
-    {
-        "role": "assistant",
-        "content": [
-            {"type": "text", "text": "Let me look."},
-            {"type": "tool-call", "toolCallId": "tc-1", "toolName": "weather", "input": {"city": "tokyo"}},
-            {"type": "tool-approval-request", "approvalId": "ap-1", "toolCallId": "tc-1"},
-        ],
-    },
-    {"role": "tool", "content": [{"type": "tool-approval-response", "approvalId": "ap-1", "approved": True}]},
-]
-
-
-@tool
-def weather(city: str) -> str:
-    """Tell the weather."""
-    CALLED.append(city)
-    return f"sunny in {city}"
 
 
 def custom(run: Callable[[Any, Any], Any]) -> ChatAgent[Any]:

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from agent.making import FAILED_TURN, TEXT_TURN, agent_of, ids, saying, texts, types, user
+from agent.making import FAILED_TURN, TEXT_TURN, agent_of, ids, kept, saying, texts, types, user
 from agent.sessions import live_session
 from chatagent import chat
 from chatagent.errors import AgentRunEndedError, HarnessClosedError, InvalidArgumentError
 from chatagent_test import ChatAgentHarness, mock_chat_agent, script
-
-if TYPE_CHECKING:
-    from chatagent.ui import UIMessage
 
 pytestmark = pytest.mark.anyio
 
 
 def nothing(event: Any) -> None:
     return None
-
-
-def kept(harness: ChatAgentHarness) -> list[UIMessage]:
-    snapshot = harness.get_snapshot()
-    assert snapshot is not None
-    return list(snapshot.messages)
 
 
 def names(harness: ChatAgentHarness) -> list[str]:

@@ -13,13 +13,12 @@ from agent.compacting import (
     called,
     compacting,
     compacting_agent,
-    kept,
     look,
     text_of,
     wire,
     with_options,
 )
-from agent.making import agent_of, asking, assistant, roles, saying, types, user
+from agent.making import agent_of, asking, assistant, kept, roles, saying, types, user
 from chatagent import chat, is_step_count, stream_text, tool
 from chatagent.errors import AgentDefinitionError, HookResultError
 from chatagent.model import LanguageModelUsage, UserMessage, message_to_wire

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agent.handing_over import GREETING
 from agent.making import TEXT_TURN, agent_of, saying, types, user
 from agent.sessions import live_session
 from chatagent import chat, stream_text
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from chatagent.agent import CustomRunContext, HandoverSignal, StopSignal, TurnCursors, WirePayload
 
 pytestmark = pytest.mark.anyio
-
-GREETING = [{"role": "assistant", "content": [{"type": "text", "text": "Hi there."}]}]
 
 
 def custom(run: Callable[[Any, Any], Any], **options: Any) -> ChatAgent[Any]:

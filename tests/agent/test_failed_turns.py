@@ -13,6 +13,7 @@ from agent.making import (
     asking,
     assistant,
     ids,
+    kept,
     prompt_of,
     roles,
     saying,
@@ -22,7 +23,7 @@ from agent.making import (
 )
 from chatagent import AbortError, OutOfMemoryError, chat
 from chatagent.errors import AgentRunEndedError, ClientDataError
-from chatagent.ui import UIMessage, to_wire
+from chatagent.ui import to_wire
 from chatagent_test import ChatAgentHarness, ChunkStream, MockLanguageModel, mock_chat_agent, script
 
 if TYPE_CHECKING:
@@ -30,12 +31,6 @@ if TYPE_CHECKING:
     from chatagent.agent import TurnCompleteEvent
 
 pytestmark = pytest.mark.anyio
-
-
-def kept(harness: ChatAgentHarness) -> list[UIMessage]:
-    snapshot = harness.get_snapshot()
-    assert snapshot is not None
-    return list(snapshot.messages)
 
 
 def completes(harness: ChatAgentHarness) -> list[TurnCompleteEvent[Any]]:

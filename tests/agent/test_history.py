@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.making import agent_of, asking, assistant, ids, prompt_of, roles, saying, texts, user
+from agent.making import agent_of, asking, assistant, ids, kept, prompt_of, roles, saying, texts, user
 from chatagent import ChatContextError, chat, tool
 from chatagent.errors import InvalidMessageError
 from chatagent_test import ChatAgentHarness, mock_chat_agent, script
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 THREE = [user("u-1", "one"), assistant("a-1", "two"), user("u-2", "three")]
-
-
-def kept(harness: ChatAgentHarness) -> list[UIMessage]:
-    snapshot = harness.get_snapshot()
-    assert snapshot is not None
-    return list(snapshot.messages)
 
 
 def events(harness: ChatAgentHarness, name: str) -> list[Any]:

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.making import assistant, ids, roles, saying, texts, types, user
+from agent.making import assistant, ids, kept, roles, saying, texts, types, user
 from agent.steering import (
     CALL,
     MARK,
     always,
-    kept,
     look,
     part_types,
     said,

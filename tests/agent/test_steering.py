@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from agent.making import TEXT_TURN, agent_of, assistant, ids, roles, saying, texts, types, user
+from agent.making import TEXT_TURN, agent_of, assistant, ids, kept, roles, saying, texts, types, user
 from agent.sessions import live_session
 from agent.steering import (
     CALL,
     MARK,
     always,
     called,
-    kept,
     never,
     part_types,
     said,

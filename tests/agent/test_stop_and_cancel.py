@@ -14,6 +14,7 @@ from agent.making import (
     asking,
     assistant,
     ids,
+    kept,
     parts_of,
     prompt_of,
     roles,
@@ -28,15 +29,8 @@ from chatagent_test import ChatAgentHarness, ChunkStream, mock_chat_agent, scrip
 
 if TYPE_CHECKING:
     from chatagent.agent import TurnCompleteEvent
-    from chatagent.ui import UIMessage
 
 pytestmark = pytest.mark.anyio
-
-
-def kept(harness: ChatAgentHarness) -> list[UIMessage]:
-    snapshot = harness.get_snapshot()
-    assert snapshot is not None
-    return list(snapshot.messages)
 
 
 def completes(harness: ChatAgentHarness) -> list[TurnCompleteEvent[Any]]:

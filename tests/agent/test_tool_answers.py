@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from agent.making import ASK_USER, agent_of, assistant, ids, parts_of, prompt_of, roles, saying, tool_part, user
+from agent.making import ASK_USER, agent_of, assistant, ids, kept, parts_of, prompt_of, roles, saying, tool_part, user
 from chatagent import chat, tool
 from chatagent.ui import UIMessage, to_wire
-from chatagent_test import ChatAgentHarness, MockLanguageModel, mock_chat_agent, script
+from chatagent_test import MockLanguageModel, mock_chat_agent, script
 
 pytestmark = pytest.mark.anyio
 
@@ -26,12 +26,6 @@ def answer(message_id: str, state: str = "output-available", **fields: Any) -> U
     """The slim message with which a client answers `tc-1`."""
     brought = {"output": BLUE} if state == "output-available" else {}
     return assistant(message_id, tool_part("tc-1", state, name="ask_user", **{**brought, **fields}))
-
-
-def kept(harness: ChatAgentHarness) -> list[UIMessage]:
-    snapshot = harness.get_snapshot()
-    assert snapshot is not None
-    return list(snapshot.messages)
 
 
 def tool_parts(message: UIMessage | None) -> list[dict[str, Any]]:

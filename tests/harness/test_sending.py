@@ -7,10 +7,10 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.making import TEXT_TURN, agent_of, asking, assistant, ids, saying, texts, types, user
+from agent.making import TEXT_TURN, agent_of, asking, assistant, ids, kept, saying, texts, types, user
 from chatagent import chat
 from chatagent.errors import AgentRunEndedError, HarnessModeError, InvalidArgumentError
-from chatagent.ui import TextDelta, UIMessage
+from chatagent.ui import TextDelta
 from chatagent_test import ChatAgentHarness, Turn, mock_chat_agent, script
 
 pytestmark = pytest.mark.anyio
@@ -18,12 +18,6 @@ pytestmark = pytest.mark.anyio
 
 def nothing(event: Any) -> None:
     return None
-
-
-def kept(harness: ChatAgentHarness) -> list[UIMessage]:
-    snapshot = harness.get_snapshot()
-    assert snapshot is not None
-    return list(snapshot.messages)
 
 
 # --- what may be sent ---
