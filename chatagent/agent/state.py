@@ -169,7 +169,7 @@ class TurnState:
     @property
     def steps_begun(self) -> int:
         """How many steps of the answer have come so far."""
-        return sum(type(chunk) is StartStep for chunk in self.captured) if self.captured else self.steps_asked
+        return [*map(type, self.captured)].count(StartStep) if self.captured else self.steps_asked
 
     def report(self) -> TurnReport:
         """Return how the turn stands, for observers."""

@@ -22,7 +22,7 @@ from chatagent.session.memory_log import Follower, MemoryLog
 from chatagent.session.memory_runs import MemoryRun, MemorySession
 from chatagent.session.records import NewRecord, Record, trim_point
 from chatagent.session.store import AppendAck, CreatedSession, EndedRun, RunRequest, SessionPage
-from chatagent.session.values import weigh
+from chatagent.session.values import WEIGHERS, NotJSONError, weigh
 from chatagent.timers import wait_until
 from chatagent.ui.slots import UNSET
 from chatagent.waiting import Waiter
@@ -281,7 +281,10 @@ class InMemorySessionStore:
         def append(data: object) -> int:
             if epoch != session.writer or not self._entered:
                 raise _fenced(session, epoch) if self._entered else self._missing(session_id, epoch)
-            weight = weigh(data, "records[0].data")
+            try:
+                weight = WEIGHERS[type(data)](data)
+            except (NotJSONError, RecursionError):
+                weight = weigh(data, "records[0].data")
             if weight > LIGHT_BODY:
                 weigh_batch((NewRecord(data),))
             seq = log.next

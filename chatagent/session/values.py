@@ -21,7 +21,7 @@ from chatagent.ui.wire import WireModel
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["BYTES_PER_WEIGHT", "json_size", "json_text", "weigh"]
+__all__ = ["BYTES_PER_WEIGHT", "WEIGHERS", "NotJSONError", "json_size", "json_text", "weigh"]
 
 BYTES_PER_WEIGHT: Final = 6
 """A value of weight *w* takes at most 6 *w* bytes of JSON; plain ASCII text takes about *w*."""
@@ -33,7 +33,7 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separato
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
-class _NotJSONError(Exception):
+class NotJSONError(Exception):
     """JSON cannot hold the value; `weigh` says which and where."""
 
 
@@ -52,8 +52,8 @@ def weigh(value: object, argument: str) -> int:
             the error names its path.
     """
     try:
-        return _WEIGHERS[type(value)](value)
-    except (_NotJSONError, RecursionError):
+        return WEIGHERS[type(value)](value)
+    except (NotJSONError, RecursionError):
         raise _refusal(value, argument) from None
 
 
@@ -107,14 +107,14 @@ def _weigh_int(value: int) -> int:
 
 def _weigh_float(value: float) -> int:
     if not math.isfinite(value):
-        raise _NotJSONError
+        raise NotJSONError
     return _ATOM
 
 
 def _weigh_list(value: list[object] | tuple[object, ...]) -> int:
     weight = _ATOM
     for item in value:
-        weight += _WEIGHERS[type(item)](item)
+        weight += WEIGHERS[type(item)](item)
     return weight
 
 
@@ -122,8 +122,8 @@ def _weigh_dict(value: dict[object, object]) -> int:
     weight = _ATOM
     for key, item in value.items():
         if not isinstance(key, str):
-            raise _NotJSONError
-        weight += len(key) + 4 + _WEIGHERS[type(item)](item)
+            raise NotJSONError
+        weight += len(key) + 4 + WEIGHERS[type(item)](item)
     return weight
 
 
@@ -135,7 +135,7 @@ def _weigh_model(value: WireModel) -> int:
 
 
 def _refuse(_value: object) -> int:
-    raise _NotJSONError
+    raise NotJSONError
 
 
 def _wire_object_weigher(kind: type[WireObject]) -> Callable[[Any], int]:
@@ -154,7 +154,7 @@ def _wire_object_weigher(kind: type[WireObject]) -> Callable[[Any], int]:
             "    elif item is not None and item is not UNSET:",
             "        weight += WEIGHERS[type(item)](item)",
         ]
-    namespace: dict[str, Any] = {"UNSET": UNSET, "WEIGHERS": _WEIGHERS}
+    namespace: dict[str, Any] = {"UNSET": UNSET, "WEIGHERS": WEIGHERS}
     exec("\n".join([*lines, "    return weight"]), namespace)
     return namespace["weigh_fields"]
 
@@ -171,7 +171,8 @@ _BY_BASE: Final[tuple[tuple[type, Callable[[Any], int]], ...]] = (
     (WireModel, _weigh_model),
 )
 
-_WEIGHERS: Final = _Weighers()
+WEIGHERS: Final = _Weighers()
+"""What weighs the values of a type; raises `NotJSONError` or `RecursionError`, and `weigh` then says what is wrong."""
 
 
 def _refusal(value: object, path: str) -> InvalidArgumentError:
@@ -197,8 +198,8 @@ def _problem(value: object) -> str:
 
 def _holds(value: object) -> bool:
     try:
-        _WEIGHERS[type(value)](value)
-    except (_NotJSONError, RecursionError):
+        WEIGHERS[type(value)](value)
+    except (NotJSONError, RecursionError):
         return False
     return True
 

@@ -245,19 +245,19 @@ class MessageReducer:
         draft = self._texts.get(chunk.id)
         if draft is None:
             raise _missing_block("text", chunk)
-        return self._add_text(draft, chunk)
+        draft.pieces.append(chunk.delta)
+        if chunk.provider_metadata is not None:
+            draft.provider_metadata = chunk.provider_metadata
+        return True if draft.is_stale else self._change(draft)
 
     def _reasoning_delta(self, chunk: c.ReasoningDelta) -> bool:
         draft = self._reasonings.get(chunk.id)
         if draft is None:
             raise _missing_block("reasoning", chunk)
-        return self._add_text(draft, chunk)
-
-    def _add_text(self, draft: TextDraft, chunk: c.TextDelta | c.ReasoningDelta) -> bool:
         draft.pieces.append(chunk.delta)
         if chunk.provider_metadata is not None:
             draft.provider_metadata = chunk.provider_metadata
-        return self._change(draft)
+        return True if draft.is_stale else self._change(draft)
 
     def _text_end(self, chunk: c.TextEnd) -> bool:
         draft = self._texts.pop(chunk.id, None)

@@ -141,7 +141,7 @@ class ScriptStream:
             for action in actions:
                 if type(action) not in _NO_PARTS:
                     self._given += 1
-                    yield cast("ModelStreamPart", action)
+                    yield action  # pyright: ignore[reportReturnType] - all but those are parts; a cast would be a call
                 else:
                     await self._act(cast("WaitStep | BreaksStep", action))
                     self._where = before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from chatagent.errors import APICallError
@@ -112,12 +113,12 @@ def _parts(step: OutputStep, ids: IdCounter) -> Iterator[ModelStreamPart]:
         case TextStep():
             block = ids.next("text")
             yield ModelTextStart(block)
-            yield from (ModelTextDelta(block, chunk) for chunk in step.chunks)
+            yield from map(partial(ModelTextDelta, block), step.chunks)
             yield ModelTextEnd(block)
         case ReasoningStep():
             block = ids.next("reasoning")
             yield ModelReasoningStart(block)
-            yield from (ModelReasoningDelta(block, chunk) for chunk in step.chunks)
+            yield from map(partial(ModelReasoningDelta, block), step.chunks)
             yield ModelReasoningEnd(block)
         case ToolCallStep():
             yield from _tool_call(step, ids)
