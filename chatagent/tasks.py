@@ -19,7 +19,7 @@ from chatagent.waiting import Gate, Ledger
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["OwnedTask", "TaskSet"]
+__all__ = ["OwnedTask", "TaskSet", "is_being_cancelled"]
 
 
 class OwnedTask:
@@ -195,6 +195,18 @@ class TaskSet:
         with anyio.CancelScope(shield=True):
             for task in tuple(self.active):
                 await task.join()
+
+
+def is_being_cancelled() -> bool:
+    """Return whether a cancellation that has just arrived was meant for the current task.
+
+    On asyncio, awaiting another task or future that was cancelled raises the same exception. Trio has no such thing.
+    """
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return True
+    return task is None or task.cancelling() > 0
 
 
 def _error_in(error: BaseException) -> BaseException | None:

@@ -15,7 +15,7 @@ import anyio
 
 from chatagent.current import current_clock
 from chatagent.errors import InvalidArgumentError, ScriptExhaustedError, WaitTimeoutError
-from chatagent.model import CallOptions, GenerateResult, ModelStreamPart, StreamResult
+from chatagent.model import CallOptions, GenerateResult, ModelStreamPart, RequestInfo, ResponseInfo, StreamResult
 from chatagent_test.scripting.builder import Script
 from chatagent_test.scripting.player import Holds, ScriptStream
 from chatagent_test.scripting.render import IdCounter, render
@@ -251,7 +251,11 @@ def _hold_names(scripts: _Answers[Script] | None) -> frozenset[str] | None:
 def _as_stream_result(result: object) -> StreamResult:
     """Return a raw result as the protocol has it, with a stream of its own if it was given as a list."""
     if isinstance(result, Mapping):
-        result = StreamResult(**cast("Mapping[str, Any]", result))
+        fields = dict(cast("Mapping[str, Any]", result))
+        for name, kind in (("request", RequestInfo), ("response", ResponseInfo)):
+            if isinstance(fields.get(name), Mapping):
+                fields[name] = kind(**fields[name])
+        result = StreamResult(**fields)
     if not isinstance(result, StreamResult):
         raise InvalidArgumentError(
             argument="do_stream", value=result, problem='give a StreamResult, or {"stream": [parts]}'

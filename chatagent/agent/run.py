@@ -23,7 +23,7 @@ from chatagent.session.channel import Channel
 from chatagent.session.output import RunOutput
 from chatagent.session.writer import ChannelWriter
 from chatagent.signals import AbortController
-from chatagent.tasks import TaskSet
+from chatagent.tasks import TaskSet, is_being_cancelled
 from chatagent.timers import wait_until
 from chatagent.ui import problem_of
 from chatagent.waiting import Ledger, Waiter
@@ -157,6 +157,7 @@ class AgentRun:
         """Call user code with its event, sync or async, and let the observer see the call.
 
         Raises:
+            RuntimeError: a cancellation came out of it that was not meant for the run.
             BaseException: what the user code raised.
         """
         call = self.begin_call(name, event)
@@ -164,6 +165,14 @@ class AgentRun:
             result = fn(event)
             if inspect.isawaitable(result):
                 result = await result
+        except anyio.get_cancelled_exc_class() as exc:
+            if is_being_cancelled():
+                self.end_call(call, exc)
+                raise
+            problem = "nobody has cancelled the run; catch the cancellation of the task or future that it awaits"
+            error = RuntimeError(f"`{name}` of agent {self.agent.id!r} ended by a cancellation: {problem}")
+            self.end_call(call, error)
+            raise error from exc
         except BaseException as exc:
             self.end_call(call, exc)
             raise

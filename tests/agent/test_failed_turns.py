@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -660,3 +661,23 @@ async def test_an_answer_that_an_error_cut_off_inside_a_continued_message_is_dro
 
     assert turn.message is None
     assert texts(kept(harness)) == ["so far"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_cancellation_of_something_else_fails_the_turn_and_not_the_run() -> None:
+    """On asyncio, what awaits a cancelled task raises as if it were cancelled itself; trio cancels scopes only."""
+
+    async def run(event: Any) -> None:
+        task = asyncio.create_task(asyncio.Event().wait())
+        task.cancel()
+        await task
+
+    async with mock_chat_agent(agent_of(run=run)) as harness:
+        first = await harness.send_message("a")
+        second = await harness.send_message("b")
+        stored = kept(harness)
+
+    assert str(first.error).startswith("`run` of agent 'tester' ended by a cancellation: nobody has cancelled the run")
+    assert isinstance(first.error.__cause__, asyncio.CancelledError)
+    assert second.index == 1
+    assert texts(stored) == ["a", "b"]

@@ -453,3 +453,16 @@ def test_supported_urls_may_be_a_function() -> None:
 async def script_stream(*parts: Any) -> AsyncIterator[Any]:
     for part in parts:
         yield part
+
+
+async def test_a_raw_result_may_be_plain_data_all_through() -> None:
+    parts = [{"type": "finish", "finishReason": "stop", "usage": {}}]
+    raw = {"stream": parts, "response": {"headers": {"h": "1"}}, "request": {"body": "b"}}
+    model = MockLanguageModel(do_stream=raw)
+
+    result = await model.do_stream(CallOptions(prompt=()))
+
+    assert result.response is not None
+    assert result.response.headers == {"h": "1"}
+    assert result.request is not None
+    assert result.request.body == "b"
