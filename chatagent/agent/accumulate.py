@@ -103,8 +103,9 @@ async def _accumulate_kept(run: AgentRun, turn: TurnState) -> None:
             merged = True
         run.state.tool_calls.record(message if position is None else chain[position])
     converted = await conversation.converter.convert(fresh)
+    is_remade = merged or (bool(fresh) and conversation.supersedes)
     conversation.chain = chain
-    if merged:
+    if is_remade:
         await conversation.reconvert()
     else:
         conversation.model += converted

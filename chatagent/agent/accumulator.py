@@ -113,7 +113,7 @@ class MessageAccumulator:
     async def _append(self, messages: Sequence[UIMessage]) -> None:
         conversation = self._conversation
         fresh: list[UIMessage] = []
-        merged = False
+        merged = conversation.supersedes
         for message in messages:
             position = conversation.chain.position(message.id)
             if position is None:

@@ -188,11 +188,12 @@ def _with_parts(answer: UIMessage, turn: TurnState) -> UIMessage:
 async def _put_into_chain(run: AgentRun, turn: TurnState, injected: Sequence[UIMessage], answer: UIMessage) -> None:
     """Put the answer at the place of its id, or at the end; a failing conversion skips only the model's side (F-86)."""
     conversation = turn.conversation
+    supersedes = conversation.supersedes
     conversation.chain, replaced = conversation.chain.upsert(answer, behind=injected)
     run.state.tool_calls.record(answer)
     new = [*injected, answer]
     converted = await conversation.converter.convert_what_can_be(new)
-    if replaced and turn.compaction is None:
+    if (replaced or supersedes) and turn.compaction is None:
         await conversation.reconvert()
     else:
         conversation.model += converted

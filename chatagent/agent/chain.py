@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chatagent.agent.injected import marked_ids, split_at_marks, stored_messages
+from chatagent.agent.superseded import deny_what_was_superseded, waits_for_its_tool
 from chatagent.model import convert_to_model_messages_async
 from chatagent.ui import ToolPart, UIMessage
 
@@ -128,14 +129,17 @@ class _Kept:
     """The ids of the messages that were injected into it."""
     injected: Sequence[UIMessage]
     """Those of them that stood before it."""
+    is_superseded: bool | None
+    """Whether its approved calls are shown as denied (G-63); `None` if no call waits for its tool."""
     converted: list[ModelMessage]
 
 
 class MessageConverter:
     """Converts UI messages to model messages, each message once for a set of tools.
 
-    Incomplete tool calls are always left out (rule 1.16), so a message converts the same wherever it stands; but users'
-    messages that were injected into the answer behind them stand where the model saw them, in the middle of it (G-62).
+    Incomplete tool calls are always left out (rule 1.16), so a message converts the same wherever it stands, but for
+    two: users' messages that were injected into the answer behind them stand where the model saw them, in the middle of
+    it (G-62), and an approved call whose tool has not run is a denied one once other messages follow (G-63).
     """
 
     __slots__ = ("_kept", "_tools")
@@ -160,7 +164,8 @@ class MessageConverter:
         """
         converted: list[ModelMessage] = []
         users: list[UIMessage] = []
-        for message in messages:
+        listed = list(messages)
+        for message in listed:
             if message.role == "user":
                 users.append(message)
                 continue
@@ -168,7 +173,8 @@ class MessageConverter:
             for user in users:
                 if user.id not in marked:
                     converted += await self._converted(user)
-            converted += await self._converted(message, [user for user in users if user.id in marked])
+            injected = [user for user in users if user.id in marked]
+            converted += await self._converted(message, injected, is_last=message is listed[-1])
             users = []
         for user in users:
             converted += await self._converted(user)
@@ -198,13 +204,16 @@ class MessageConverter:
             alive = {id(message) for message in messages}
             self._kept = {key: kept for key, kept in self._kept.items() if key in alive}
 
-    async def _converted(self, message: UIMessage, injected: Sequence[UIMessage] = ()) -> list[ModelMessage]:
+    async def _converted(
+        self, message: UIMessage, injected: Sequence[UIMessage] = (), *, is_last: bool = True
+    ) -> list[ModelMessage]:
         kept = self._kept.get(id(message))
-        if kept is not None and _same(kept.injected, injected):
+        if kept is not None and _same(kept.injected, injected) and kept.is_superseded in (None, not is_last):
             return kept.converted
-        marked = marked_ids(message)
-        converted = await (self._convert_steered(message, injected) if injected else self._convert(message))
-        self._kept[id(message)] = _Kept(message, marked, injected, converted)
+        is_superseded = not is_last if waits_for_its_tool(message) else None
+        shown = deny_what_was_superseded(message) if is_superseded else message
+        converted = await (self._convert_steered(shown, injected) if injected else self._convert(shown))
+        self._kept[id(message)] = _Kept(message, marked_ids(message), injected, is_superseded, converted)
         return converted
 
     async def _convert_steered(self, message: UIMessage, injected: Sequence[UIMessage]) -> list[ModelMessage]:

@@ -10,6 +10,7 @@ from chatagent.agent.chain import MessageChain, MessageConverter
 from chatagent.agent.injected import Steering
 from chatagent.agent.merge import ToolCallMap
 from chatagent.agent.observer import TurnReport
+from chatagent.agent.superseded import waits_for_its_tool
 from chatagent.model import LanguageModelUsage
 from chatagent.signals import AbortController, AbortSignal
 from chatagent.ui import StartStep
@@ -49,6 +50,11 @@ class Conversation:
     def seen(self) -> MessageChain:
         """The chain as `chat.history` shows it: with the pending change."""
         return self.chain if self.override is None else self.override
+
+    @property
+    def supersedes(self) -> bool:
+        """Whether whatever joins the chain changes what its last message is to the model (G-63)."""
+        return self.chain.last is not None and waits_for_its_tool(self.chain.last)
 
     async def set_chain(self, messages: Iterable[UIMessage]) -> None:
         """Replace the chain and convert it anew."""
