@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from chatagent.agent.completion import save_snapshot
 from chatagent.agent.custom import run_custom
 from chatagent.agent.events import BootEvent, PreloadEvent
 from chatagent.agent.handover import seed_head_start, wait_for_handover
@@ -90,6 +91,8 @@ async def boot(run: AgentRun) -> Incoming | None:
     payload, state = run.env.payload, run.state
     state.could_have_prior_state = run.continuation or run.env.context.attempt.number > 1
     past = await read_past(run)
+    if state.could_have_prior_state:
+        run.out.begin_boot(run.run_id)
     run.env.observer.booted(_report(past))
     await state.conversation.set_chain(past.settled)
     await run.hook("on_boot", lambda: _boot_event(run))
@@ -139,6 +142,7 @@ async def read_past(run: AgentRun) -> Past:
         new_id=run.env.new_id,
         snapshot_found=snapshot is not None,
         last_out_event_id=last_out,
+        out_end=out_tail[-1].seq if out_tail else last_out,
     )
     if run.env.partial_answer is None:
         return past
@@ -162,6 +166,9 @@ async def recover(run: AgentRun, past: Past) -> None:
     run.state.recovered.extend(synthetic_payloads(run, past, decision.turns))
     if past.in_flight:
         _take_in_tail(run, past)
+    if decision.is_overridden:
+        # The hook has seen what was cut off, and would not be asked again once this run has begun a turn.
+        await save_snapshot(run, past.out_end)
     run.env.observer.booted(_report(past, decision))
 
 

@@ -13,7 +13,7 @@ from chatagent.agent.actions import run_action
 from chatagent.agent.answer import ask_for_answer, commit_answer, settle_answer
 from chatagent.agent.cleanup import cleanup_aborted_parts
 from chatagent.agent.compaction import apply_inner
-from chatagent.agent.completion import complete_turn
+from chatagent.agent.completion import complete_turn, save_snapshot
 from chatagent.agent.events import ChatStartEvent, ResolveToolsEvent, TurnStartEvent
 from chatagent.agent.failure import fail_turn
 from chatagent.agent.handover import splice_handover, take_final_handover
@@ -76,6 +76,7 @@ async def _turn(run: AgentRun, turn: TurnState, listener: MidTurnListener) -> bo
     turn.access_token = run.env.mint_token()
     await _start(run, turn)
     if run.state.upgrade_requested:
+        await _keep_head_start(run, turn)
         await upgrade(run)
         return False
     if take_final_handover(run, turn):
@@ -166,6 +167,13 @@ def _turn_start_event(run: AgentRun, turn: TurnState, writer: ChunkWriter) -> Tu
         total_usage=run.state.total_usage,
         writer=writer,
     )
+
+
+async def _keep_head_start(run: AgentRun, turn: TurnState) -> None:
+    """Save what a head start has brought: no record of `.in` holds it for the run that takes over."""
+    if turn.number == 0 and run.env.payload.trigger == "handover-prepare":
+        last = await run.out.flush()
+        await save_snapshot(run, last if last >= 0 else None)
 
 
 async def upgrade(run: AgentRun) -> None:

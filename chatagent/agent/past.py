@@ -14,7 +14,7 @@ from chatagent.agent.chain import MessageChain
 from chatagent.agent.cleanup import cleanup_aborted_parts
 from chatagent.agent.injected import marked_ids
 from chatagent.agent.merge import ToolCallMap, merge_by_id_replace_wins, merge_incoming_into_stored
-from chatagent.agent.replay import InFlightMessage, chunk_of, in_flight_messages, reduce_segment, replay_answers
+from chatagent.agent.replay import InFlightMessage, chunk_of, in_flight_messages, reduce_segment, replay_answers, turn_records
 from chatagent.agent.wire import input_of
 from chatagent.session.records import TURN_COMPLETE, TURN_IN_EVENT_ID, control_type, header, is_command
 from chatagent.ui import DataChunk, Error, Finish, Start
@@ -61,6 +61,8 @@ class Past:
     unclosed: UnclosedTurn | None = None
     snapshot_found: bool = False
     last_out_event_id: int | None = None
+    out_end: int | None = None
+    """The number of the last record on `.out`; `None` if there is none."""
     in_cursor: int | None = None
 
     @property
@@ -140,7 +142,7 @@ def _traces(records: Iterable[Record]) -> list[_Trace] | None:
     traces: list[_Trace] = []
     current: _Trace | None = None
     has_stray_words = False
-    for record in records:
+    for record in turn_records(records):
         if is_command(record):
             continue
         if control_type(record) is not None:

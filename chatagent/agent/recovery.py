@@ -34,11 +34,20 @@ class Recovery:
     chain: Sequence[UIMessage]
     turns: Sequence[UIMessage]
     before_boot: Callable[[], Any] | None = None
+    is_overridden: bool = False
+    """Whether `on_recovery_boot` has said so."""
 
 
-def smart_default(past: Past) -> Recovery:
-    """Return what happens without a hook (R-3)."""
+def smart_default(past: Past, retried: UIMessage | None = None) -> Recovery:
+    """Return what happens without a hook (R-3).
+
+    Args:
+        past: what was read.
+        retried: the message that this run was booted with, and will answer first (R-7).
+    """
     question = past.question
+    if retried is not None and past.partial_of is None and all(user.id != retried.id for user in past.users):
+        question = None  # what was cut off answered that message, which stands on no log
     if past.partial is None or question is None:
         return Recovery(past.settled, past.users)
     # What was injected into the cut-off answer has reached the model: it belongs to that answer (G-62).
@@ -51,7 +60,7 @@ def smart_default(past: Past) -> Recovery:
 
 async def decide_recovery(run: AgentRun, past: Past) -> Recovery:
     """Ask `on_recovery_boot`, if there is one and something was cut off; else the default (R-2, R-4, G-34)."""
-    default = smart_default(past)
+    default = smart_default(past, run.env.payload.message)
     if past.partial_raw is None or not run.agent.has("on_recovery_boot"):
         return default
     try:
@@ -74,7 +83,8 @@ def _with_result(run: AgentRun, default: Recovery, result: Any) -> Recovery:
         chain = ui_messages_from_hook(run, "on_recovery_boot", result.chain)
     if result.recovered_turns is not None:
         turns = ui_messages_from_hook(run, "on_recovery_boot", result.recovered_turns)
-    return Recovery(chain, turns, result.before_boot)
+    is_overridden = result.chain is not None or result.recovered_turns is not None
+    return Recovery(chain, turns, result.before_boot, is_overridden)
 
 
 def _event(run: AgentRun, past: Past, writer: ChunkWriter) -> RecoveryBootEvent:

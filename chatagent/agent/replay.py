@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, cast
 from chatagent.agent.cleanup import cleanup_aborted_parts
 from chatagent.agent.wire import input_of
 from chatagent.errors import ChunkError, InvalidMessageError, UIMessageStreamError
-from chatagent.session.records import SESSION_IN_EVENT_ID, TURN_COMPLETE, Record, control_type, header, is_command
+from chatagent.session.records import (
+    RUN_BOOT_ID,
+    SESSION_IN_EVENT_ID,
+    TURN_COMPLETE,
+    TURN_IN_EVENT_ID,
+    Record,
+    control_type,
+    header,
+    is_command,
+)
 from chatagent.ui import Chunk, Error, Finish, MessageReducer, Start, UIMessage, parse_chunk, parse_ui_message
 
 if TYPE_CHECKING:
@@ -31,6 +40,7 @@ __all__ = [
     "read_all",
     "reduce_segment",
     "replay_answers",
+    "turn_records",
 ]
 
 logger = logging.getLogger("chatagent")
@@ -70,6 +80,20 @@ async def read_all(
         after = page.records[-1].seq
 
 
+def turn_records(records: Iterable[Record]) -> Iterator[Record]:
+    """Yield the records of `.out` that belong to turns, without what runs have written before their first one."""
+    at_boot = False
+    for record in records:
+        if record.headers:
+            at_boot = header(record, RUN_BOOT_ID) is not None or (
+                at_boot and header(record, TURN_IN_EVENT_ID) is None and control_type(record) is None
+            )
+        elif at_boot and type(chunk_of(record)) is Start:
+            at_boot = False
+        if not at_boot:
+            yield record
+
+
 def replay_answers(records: Iterable[Record]) -> ReplayedAnswers:
     """Reduce the chunks on `.out` to messages: finished ones, and the last if it was never finished."""
     segments = _segments(_chunks(records))
@@ -87,7 +111,7 @@ def replay_answers(records: Iterable[Record]) -> ReplayedAnswers:
 
 
 def _chunks(records: Iterable[Record]) -> Iterable[Chunk]:
-    for record in records:
+    for record in turn_records(records):
         if not is_command(record) and control_type(record) is None:
             chunk = chunk_of(record)
             if chunk is not None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chatagent.session.records import TURN_IN_EVENT_ID, NewRecord, control_record, trim_record
+from chatagent.session.records import RUN_BOOT_ID, TURN_IN_EVENT_ID, NewRecord, control_record, trim_record
 
 if TYPE_CHECKING:
+    from chatagent.session.records import Headers
     from chatagent.session.writer import ChannelWriter
 
 __all__ = ["RunOutput"]
@@ -19,22 +20,27 @@ class RunOutput:
         writer: what appends the records, in the order of the calls.
     """
 
-    __slots__ = ("_answers", "_writer", "last_turn_complete")
+    __slots__ = ("_opening", "_writer", "last_turn_complete")
 
     def __init__(self, writer: ChannelWriter) -> None:
         self.last_turn_complete: int | None = None
         """Number of the last turn-complete record; the next one trims back to it (C-15)."""
         self._writer = writer
-        self._answers: tuple[tuple[str, str], ...] = ()
+        self._opening: Headers = ()
+        """What the next data record says it begins."""
+
+    def begin_boot(self, run_id: str) -> None:
+        """Let the next data record say that it belongs to no turn: it is not part of what a crash cut off before it."""
+        self._opening = ((RUN_BOOT_ID, run_id),)
 
     def begin_turn(self, in_seq: int | None) -> None:
         """Let the next data record name the input record that the turn answers (ST-34)."""
-        self._answers = () if in_seq is None else ((TURN_IN_EVENT_ID, str(in_seq)),)
+        self._opening = () if in_seq is None else ((TURN_IN_EVENT_ID, str(in_seq)),)
 
     def write(self, chunk: object) -> None:
         """Write one chunk as a data record; a plain call."""
-        if self._answers:
-            headers, self._answers = self._answers, ()
+        if self._opening:
+            headers, self._opening = self._opening, ()
             self._writer.write(NewRecord(chunk, headers))
         else:
             self._writer.write_data(chunk)
@@ -67,7 +73,7 @@ class RunOutput:
             headers["public-access-token"] = token
         if in_cursor is not None:
             headers["session-in-event-id"] = str(in_cursor)
-        self._answers = ()
+        self._opening = ()
         number = self._writer.write(control_record("turn-complete", **headers), commit_in=in_cursor)
         await self._writer.flush()
         number = self._writer.last_control if number is None else number

@@ -18,6 +18,7 @@ __all__ = [
     "PUBLIC_ACCESS_TOKEN",
     "SESSION_IN_EVENT_ID",
     "TRIGGER_CONTROL",
+    "RUN_BOOT_ID",
     "TURN_COMPLETE",
     "TURN_IN_EVENT_ID",
     "UPGRADE_REQUIRED",
@@ -61,6 +62,9 @@ LAST_EVENT_ID: Final = "last-event-id"
 
 TURN_IN_EVENT_ID: Final = "turn-in-event-id"
 """Header of a turn's first data record: the number of the `.in` record that the turn answers."""
+
+RUN_BOOT_ID: Final = "run-boot-id"
+"""Header of the first data record that a run writes before its first turn: the run's id."""
 
 _TRIM: Final[Headers] = (("", "trim"),)
 

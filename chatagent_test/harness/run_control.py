@@ -77,6 +77,9 @@ class RunControl:
     ) -> None:
         """Begin another run on the session, as the next message would after a run has ended or died; boots it.
 
+        A message that a run was booted with and died over (mode `submit-message`) is on no log: the next run is booted
+        with it again, and answers it before anything else.
+
         Args:
             client_data: what the boot payload carries; that of the first boot by default.
             task_context: overrides of the run context; the run's id is `run_test_2`, `run_test_3`, … by default.
@@ -95,6 +98,7 @@ class RunControl:
         payload["previousRunId"] = self._run.run_id if isinstance(previous_run_id, Unset) else previous_run_id
         if preload:
             payload["trigger"] = "preload"
+        payload |= self._what_died_with_the_run()
         inherited = isinstance(task_context, Unset)
         context = _for_another_run(self._task_context) if inherited else dict(_sections(task_context))
         self._check_over("continue_run")
@@ -189,6 +193,14 @@ class RunControl:
             f"{name}: the run has not finished booting",
         )
         self._failures.raise_run_error()
+
+    def _what_died_with_the_run(self) -> dict[str, Any]:
+        """Return what a boot payload has to bring again: its message, unless a turn has answered it."""
+        payload, _ = self._boot_of_run or (self._boot_payload, None)
+        is_answered = any(turn.in_seq is None and turn.complete_at is not None for turn in self._watch.turns)
+        if payload.get("message") is None or is_answered:
+            return {}
+        return {"trigger": "submit-message", "message": payload["message"]}
 
     def _check_over(self, name: str) -> None:
         if not self._watch.ended:

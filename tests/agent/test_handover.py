@@ -8,7 +8,7 @@ import pytest
 
 from agent.making import agent_of, ids, prompt_of, roles, saying, texts, types, user
 from agent.sessions import live_session
-from chatagent import tool
+from chatagent import chat, tool
 from chatagent.errors import AgentRunEndedError, HarnessModeError
 from chatagent.ui import ReasoningUIPart, ToolUIPart, UIMessage, to_wire
 from chatagent_test import ChatAgentHarness, mock_chat_agent
@@ -380,3 +380,23 @@ async def test_what_was_handed_over_survives_the_round_trip_of_the_message() -> 
         ],
     }
     assert texts([turn.message]) == ["Let me look."]
+
+
+async def test_an_upgrade_ahead_of_the_answer_keeps_what_the_head_start_has_brought() -> None:
+    """T-29: no record of `.in` holds it."""
+    upgrades = iter([True, False])
+
+    def upgrade_once(event: Any) -> None:
+        if next(upgrades):
+            chat.request_upgrade()
+
+    agent = agent_of(saying("welcome back"), on_turn_start=upgrade_once)
+    async with waiting(agent, head_start_messages=[user("u-1", "Hi")]) as harness:
+        await harness.send_handover(partial_assistant_message=GREETING, message_id="a-1")
+        await harness.continue_run()
+        await harness.send_message(user("u-2", "again"))
+
+    assert harness.upgrade_requested
+    snapshot = harness.get_snapshot()
+    assert snapshot is not None
+    assert texts(snapshot.messages) == ["Hi", "Hi there, hope you're well.", "again", "welcome back"]

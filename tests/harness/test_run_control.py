@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from agent.making import agent_of, saying, texts
+from agent.making import agent_of, kept, saying, texts
 from chatagent import chat, tool
 from chatagent.errors import (
     AgentRunEndedError,
@@ -540,3 +540,28 @@ async def test_cancelling_a_run_that_waits_ends_it() -> None:
 
     assert ended
     assert turn.text == "next"
+
+
+async def test_the_first_message_of_a_lazy_run_that_was_killed_is_answered_by_the_next() -> None:
+    model = holding("first", "second")
+
+    async with mock_chat_agent(agent_of(model), preload=False) as harness:
+        first = harness.begin_message("one")
+        await model.reached("middle")
+        second = harness.begin_message("two")
+        await harness.kill_run()
+        await harness.continue_run()
+        one, two = await first, await second
+
+    assert (one.text, two.text) == ("first", "second")
+    assert texts(kept(harness)) == ["one", "first", "two", "second"]
+
+
+async def test_a_message_that_a_lazy_run_has_answered_is_not_brought_again() -> None:
+    async with mock_chat_agent(agent_of(), preload=False) as harness:
+        await harness.send_message("one")
+        await harness.kill_run()
+        await harness.continue_run()
+        await harness.send_message("two")
+
+    assert texts(kept(harness)) == ["one", "ok", "two", "ok"]

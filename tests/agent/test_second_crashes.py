@@ -1,0 +1,132 @@
+"""A run that dies while it recovers from the death of another: what was decided at its boot holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent.making import agent_of, assistant, ids, kept, parts_of, texts, user
+from chatagent.agent import RecoveryResult
+from chatagent.ui import DataChunk
+from chatagent_test import ChatAgentHarness, MockLanguageModel, mock_chat_agent, script
+
+if TYPE_CHECKING:
+    from chatagent.agent import RecoveryBootEvent
+
+pytestmark = pytest.mark.anyio
+
+
+def cut_off(text: str, name: str) -> Any:
+    """A model's answer that stops in its middle."""
+    return script.text(text).hold(name).text(" and the rest")
+
+
+async def kill_in_mid_answer(harness: ChatAgentHarness, model: MockLanguageModel, message: Any, hold: str) -> None:
+    harness.begin_message(message)
+    await model.reached(hold)
+    await harness.kill_run()
+
+
+async def test_a_chain_that_the_hook_gave_outlives_the_next_crash() -> None:
+    """R-4."""
+    model = MockLanguageModel([cut_off("half", "one"), cut_off("again", "two"), script.text("done")])
+    told: list[RecoveryBootEvent] = []
+
+    def decide(event: RecoveryBootEvent) -> RecoveryResult | None:
+        told.append(event)
+        if len(told) > 1:
+            return None
+        return RecoveryResult(chain=[user("u-1", "first"), assistant("a-1", "as decided")], recovered_turns=[])
+
+    async with mock_chat_agent(agent_of(model, on_recovery_boot=decide)) as harness:
+        await kill_in_mid_answer(harness, model, user("u-1", "first"), "one")
+        await harness.continue_run()
+        assert texts(kept(harness)) == ["first", "as decided"]
+
+        await kill_in_mid_answer(harness, model, user("u-2", "second"), "two")
+        await harness.continue_run()
+        await harness.send_message(user("u-3", "third"))
+
+    assert texts(told[1].settled_messages) == ["first", "as decided"]
+    assert ids(told[1].in_flight_users) == ["u-2"]
+    assert texts(kept(harness)) == ["first", "as decided", "second", "again", "third", "done"]
+
+
+async def test_what_the_hook_would_not_have_answered_stays_unanswered() -> None:
+    """R-4."""
+    model = MockLanguageModel([cut_off("half", "one"), cut_off("again", "two"), script.text("done")])
+    told: list[RecoveryBootEvent] = []
+
+    def decide(event: RecoveryBootEvent) -> RecoveryResult:
+        told.append(event)
+        return RecoveryResult(recovered_turns=[])
+
+    async with mock_chat_agent(agent_of(model, on_recovery_boot=decide)) as harness:
+        harness.begin_message(user("u-1", "first"))
+        await model.reached("one")
+        await harness.send_message(user("u-2", "leave me"), until="sent")
+        await harness.kill_run()
+        await harness.continue_run()
+        await kill_in_mid_answer(harness, model, user("u-3", "third"), "two")
+        await harness.continue_run()
+        await harness.send_message(user("u-4", "fourth"))
+
+    assert [ids(event.in_flight_users) for event in told] == [["u-1", "u-2"], ["u-3"]]
+    assert len(model.do_stream_calls) == 3
+    assert texts(kept(harness)) == ["first", "half", "third", "again", "fourth", "done"]
+
+
+async def test_a_hook_that_keeps_the_defaults_writes_no_snapshot() -> None:
+    model = MockLanguageModel([cut_off("half", "one"), script.text("done")])
+
+    async with mock_chat_agent(agent_of(model, on_recovery_boot=lambda event: RecoveryResult())) as harness:
+        await kill_in_mid_answer(harness, model, user("u-1"), "one")
+        await harness.continue_run()
+
+        assert harness.get_snapshot() is None
+
+
+async def test_a_failing_before_boot_leaves_the_decision_open() -> None:
+    model = MockLanguageModel([cut_off("half", "one"), script.text("done")])
+    asked: list[int] = []
+
+    def fail() -> None:
+        raise RuntimeError("not yet")
+
+    def decide(event: RecoveryBootEvent) -> RecoveryResult:
+        asked.append(len(asked))
+        before_boot = fail if len(asked) == 1 else None
+        return RecoveryResult(chain=[user("u-1", "first")], recovered_turns=[], before_boot=before_boot)
+
+    async with mock_chat_agent(agent_of(model, on_recovery_boot=decide)) as harness:
+        await kill_in_mid_answer(harness, model, user("u-1", "first"), "one")
+        with pytest.raises(RuntimeError, match=r"^not yet$"):
+            await harness.continue_run()
+        await harness.continue_run()
+
+    assert asked == [0, 1]
+
+
+async def test_what_a_hook_writes_at_the_boot_is_no_part_of_the_half_answer() -> None:
+    """G-61."""
+    model = MockLanguageModel([cut_off("half", "one")])
+    told: list[RecoveryBootEvent] = []
+
+    def write(event: RecoveryBootEvent) -> None:
+        told.append(event)
+        for number in (1, 2):
+            event.writer.write(DataChunk(type="data-recovering", data={"number": number}))
+
+    async with mock_chat_agent(agent_of(model, on_recovery_boot=write)) as harness:
+        harness.begin_message(user("u-1"))
+        await model.reached("one")
+        await harness.kill_run()
+        await harness.continue_run()
+        await harness.kill_run()
+        await harness.continue_run()
+
+    assert [[part["type"] for part in parts_of(event.partial_assistant)] for event in told] == [
+        ["step-start", "text"],
+        ["step-start", "text"],
+    ]
