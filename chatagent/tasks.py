@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio
 from anyio.lowlevel import current_token
@@ -19,7 +19,10 @@ from chatagent.waiting import Gate, Ledger
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["OwnedTask", "TaskSet", "is_being_cancelled"]
+__all__ = ["Around", "OwnedTask", "TaskSet", "is_being_cancelled"]
+
+Around: TypeAlias = "Callable[[Callable[[], Awaitable[Any]]], Callable[[], Awaitable[Any]]]"
+"""Makes an async function of another, which does the same and is seen while it does."""
 
 
 class OwnedTask:
@@ -168,12 +171,14 @@ class TaskSet:
 
     Args:
         ledger: the ledger that counts the tasks.
+        around: makes of what a task is to do what it does; for those who want to see each of its steps.
     """
 
-    __slots__ = ("_closed", "active", "ledger")
+    __slots__ = ("_around", "_closed", "active", "ledger")
 
-    def __init__(self, ledger: Ledger | None = None) -> None:
+    def __init__(self, ledger: Ledger | None = None, *, around: Around | None = None) -> None:
         self.ledger = ledger or Ledger()
+        self._around = around
         self.active: set[OwnedTask] = set()
         self._closed = False
 
@@ -182,7 +187,8 @@ class TaskSet:
         if self._closed:
             msg = f"cannot start {name}: its owner has ended"
             raise RuntimeError(msg)
-        task = OwnedTask(fn, name=name, ledger=self.ledger, on_end=self.active.discard)
+        work = fn if self._around is None else self._around(fn)
+        task = OwnedTask(work, name=name, ledger=self.ledger, on_end=self.active.discard)
         if not task.done:
             self.active.add(task)
         return task

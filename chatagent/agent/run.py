@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from chatagent.clock import Clock
     from chatagent.session.store import Lease, SessionStore, SnapshotStore
     from chatagent.task import RunContext
-    from chatagent.tasks import OwnedTask
+    from chatagent.tasks import Around, OwnedTask
     from chatagent.ui import Chunk, UIMessage
 
 __all__ = ["AgentRun", "RunEnvironment", "this_run", "this_turn"]
@@ -66,6 +66,8 @@ class RunEnvironment:
     cancel: AbortController = field(default_factory=AbortController)
     """Aborting it cancels the run: it ends by itself at the next place that looks."""
     ledger: Ledger = field(default_factory=Ledger)
+    around_tasks: Around | None = None
+    """Sees what the tasks of the run do, step by step."""
     mint_token: Callable[[], str] = str
     """Makes the access token that clients get with a turn; none by default."""
     partial_answer: UIMessage | None = None
@@ -88,7 +90,7 @@ class AgentRun:
         self.agent, self.env, self.options = agent, env, agent.options
         self.clock, self.ledger, self.local_values = env.clock, env.ledger, env.local_values
         self.new_id, self.store = env.new_id, env.store
-        self.tasks = TaskSet(env.ledger)
+        self.tasks = TaskSet(env.ledger, around=env.around_tasks)
         self.chat_id = env.payload.chat_id
         self.cancel_signal = env.cancel.signal
         self.in_ = Channel(self.chat_id, "in", store=env.store, clock=env.clock, tasks=self.tasks)

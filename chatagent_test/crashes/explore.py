@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["CrashPointKind", "Scenario", "explore_crashes"]
 
 CrashPointKind = Literal["record", "suspension"]
-"""Behind each record that is written or read and each saved snapshot, or at each real wait of the run's main task."""
+"""Behind each record that is written or read and each saved snapshot, or at each real wait of the run's tasks, tools included."""
 
 Scenario = Callable[[CrashingChat], Awaitable[None]]
 """A conversation, from the client's side."""
@@ -51,7 +51,7 @@ async def explore_crashes(
         agent: the agent, or what makes a fresh one for each conversation. A model that is scripted by a list needs a
             fresh one; after a crash it is asked for fewer or more answers than without.
         scenario: holds the conversation; see `CrashingChat`.
-        at: `"record"`, or `"suspension"` for each real wait of the run's main task.
+        at: `"record"`, or `"suspension"` for each real wait of one of the run's tasks, tools included.
         crashes: how many crashes one conversation has; for 2, each point of the first run is combined with each of the
             run that continues it.
         every: only each so-manieth point is tried, of each run.

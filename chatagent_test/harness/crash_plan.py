@@ -6,7 +6,7 @@ import types
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 
     from chatagent.session import Direction, Record
 
@@ -21,7 +21,7 @@ class CrashPlan:
     Args:
         points: how many things happen in the first run before it dies, in the one that continues it, and so on; runs
             behind the last point live.
-        suspensions: whether the suspensions of the run's main task are counted; records are otherwise.
+        suspensions: whether the suspensions of the run's tasks are counted; records are otherwise.
     """
 
     def __init__(self, points: Sequence[int] = (), *, suspensions: bool = False) -> None:
@@ -49,9 +49,17 @@ class CrashPlan:
             self._pass(lambda: "saved a snapshot")
 
     def suspended(self) -> None:
-        """Take it that the main task of the run waits."""
+        """Take it that a task of the run waits."""
         if self.suspensions:
             self._pass(lambda: "suspended")
+
+    def around(self, fn: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
+        """Count the suspensions of what a task of the run does."""
+
+        async def work() -> Any:
+            return await fn()
+
+        return lambda: counting_suspensions(work(), self)
 
     def _pass(self, describe: Callable[[], str]) -> None:
         if self.strike is None or self.is_over:

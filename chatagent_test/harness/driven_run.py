@@ -174,7 +174,7 @@ class DrivenRun:
         if plan is None:
             return await self._main(payload)
         plan.strike = self.strike
-        return await counting_suspensions(self._main(payload), plan)
+        return await plan.around(lambda: self._main(payload))()
 
     async def _main(self, payload: Mapping[str, Any]) -> None:
         local_values: dict[str, Any] = {}

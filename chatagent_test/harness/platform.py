@@ -131,6 +131,7 @@ class Platform:
             local_values=local_values,
             observer=self.watch,
             ledger=ledger,
+            around_tasks=None if self.crash_plan is None else self.crash_plan.around,
             strict=strict,
             partial_answer=seeds.partial,
             partial_answer_raw=seeds.partial_raw,

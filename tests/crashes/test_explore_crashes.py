@@ -190,3 +190,38 @@ async def test_what_waits_behind_an_answer_is_taken_in_its_order_after_a_crash()
 
     report.assert_ok()
     assert report.crash_points > 10
+
+
+async def test_a_run_dies_at_each_wait_inside_a_tool() -> None:
+    died_in: set[int] = set()
+
+    @tool
+    async def look(place: str) -> str:
+        """Look three times."""
+        for number in (1, 2, 3):
+            try:
+                await chat.sleep(1)
+            except BaseException:
+                died_in.add(number)
+                raise
+        return f"nice in {place}"
+
+    def look_instead(call: CallOptions) -> Script:
+        last = call.prompt[-1]
+        if last.role == "tool":
+            return script.text("nice")
+        return script.tool_call("look", {"place": "Kiel"}, tool_call_id=f"c-{len(call.prompt)}")
+
+    def run(event: Any) -> Any:
+        return stream_text(
+            model=MockLanguageModel(look_instead),
+            messages=event.messages,
+            tools=[look],
+            stop_when=is_step_count(4),
+            abort_signal=event.signal,
+        )
+
+    report = await explore_crashes(lambda: chat.agent(id="looker", run=run), short_talk, at="suspension")
+
+    report.assert_ok()
+    assert died_in == {1, 2, 3}
