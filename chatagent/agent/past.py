@@ -14,7 +14,14 @@ from chatagent.agent.chain import MessageChain
 from chatagent.agent.cleanup import cleanup_aborted_parts
 from chatagent.agent.injected import marked_ids
 from chatagent.agent.merge import ToolCallMap, merge_by_id_replace_wins, merge_incoming_into_stored
-from chatagent.agent.replay import InFlightMessage, chunk_of, in_flight_messages, reduce_segment, replay_answers, turn_records
+from chatagent.agent.replay import (
+    InFlightMessage,
+    chunk_of,
+    in_flight_messages,
+    reduce_segment,
+    replay_answers,
+    turn_records,
+)
 from chatagent.agent.wire import input_of
 from chatagent.session.records import TURN_COMPLETE, TURN_IN_EVENT_ID, control_type, header, is_command
 from chatagent.ui import DataChunk, Error, Finish, Start

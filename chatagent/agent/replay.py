@@ -25,7 +25,7 @@ from chatagent.session.records import (
 from chatagent.ui import Chunk, Error, Finish, MessageReducer, Start, UIMessage, parse_chunk, parse_ui_message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from chatagent.ids import IdGenerator
     from chatagent.session.records import Direction

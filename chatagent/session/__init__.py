@@ -10,6 +10,7 @@ from chatagent.session.output import RunOutput
 from chatagent.session.records import (
     LAST_EVENT_ID,
     PUBLIC_ACCESS_TOKEN,
+    RUN_BOOT_ID,
     SESSION_IN_EVENT_ID,
     TRIGGER_CONTROL,
     TURN_COMPLETE,
@@ -54,6 +55,7 @@ from chatagent.session.writer import ChannelWriter
 __all__ = [
     "LAST_EVENT_ID",
     "PUBLIC_ACCESS_TOKEN",
+    "RUN_BOOT_ID",
     "SESSION_IN_EVENT_ID",
     "SNAPSHOT_VERSION",
     "TRIGGER_CONTROL",

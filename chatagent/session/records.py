@@ -16,9 +16,9 @@ from chatagent.session.values import json_text
 __all__ = [
     "LAST_EVENT_ID",
     "PUBLIC_ACCESS_TOKEN",
+    "RUN_BOOT_ID",
     "SESSION_IN_EVENT_ID",
     "TRIGGER_CONTROL",
-    "RUN_BOOT_ID",
     "TURN_COMPLETE",
     "TURN_IN_EVENT_ID",
     "UPGRADE_REQUIRED",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["CrashPointKind", "Scenario", "explore_crashes"]
 
 CrashPointKind = Literal["record", "suspension"]
-"""Behind each record that is written or read and each saved snapshot, or at each real wait of the run's tasks, tools included."""
+"""Behind each record that is written or read and each saved snapshot, or at each real wait of a task of the run."""
 
 Scenario = Callable[[CrashingChat], Awaitable[None]]
 """A conversation, from the client's side."""

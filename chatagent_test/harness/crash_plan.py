@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from chatagent.session import Direction, Record
 
-__all__ = ["CrashPlan", "counting_suspensions"]
+__all__ = ["CrashPlan"]
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class CrashPlan:
         async def work() -> Any:
             return await fn()
 
-        return lambda: counting_suspensions(work(), self)
+        return lambda: _counting_suspensions(work(), self)
 
     def _pass(self, describe: Callable[[], str]) -> None:
         if self.strike is None or self.is_over:
@@ -82,7 +82,7 @@ def _content(record: Record) -> str:
 
 
 @types.coroutine
-def counting_suspensions(coroutine: Coroutine[Any, Any, T], plan: CrashPlan) -> Generator[Any, Any, T]:
+def _counting_suspensions(coroutine: Coroutine[Any, Any, T], plan: CrashPlan) -> Generator[Any, Any, T]:
     """Run a coroutine and tell a plan each time it really waits.
 
     It opens nothing on the way and passes on what it gets, so it makes no difference on any backend.

@@ -12,7 +12,6 @@ from chatagent.agent import AgentRun, run_agent
 from chatagent.current import current_run
 from chatagent.task import LocalValues
 from chatagent.tasks import OwnedTask
-from chatagent_test.harness.crash_plan import counting_suspensions
 from chatagent_test.harness.where import innermost_user_frame
 
 if TYPE_CHECKING:
