@@ -187,6 +187,16 @@ class StreamTextResult:
         return self._over_all(lambda step: step.tool_calls)
 
     @property
+    def static_tool_calls(self) -> Later[tuple[FullToolCall, ...]]:
+        """Those of them whose tool's schema was known when the program was written."""
+        return self._over_all(lambda step: step.static_tool_calls)
+
+    @property
+    def dynamic_tool_calls(self) -> Later[tuple[FullToolCall, ...]]:
+        """The other tool calls of all steps."""
+        return self._over_all(lambda step: step.dynamic_tool_calls)
+
+    @property
     def tool_results(self) -> Later[tuple[FullToolResult, ...]]:
         """The tool results of all steps."""
         return self._over_all(lambda step: step.tool_results)

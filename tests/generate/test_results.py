@@ -55,6 +55,7 @@ async def test_single_values_are_of_the_last_step_and_lists_of_all() -> None:
 
     assert (await result.text, await result.reasoning_text, await result.finish_reason) == ("4", "hm", "stop")
     assert [len(await each) for each in (result.tool_calls, result.tool_results, result.sources)] == [1, 1, 1]
+    assert (await result.static_tool_calls, await result.dynamic_tool_calls) == (await result.tool_calls, ())
     assert [file.content for file in await result.files] == [b"x"]
     assert len(await result.steps) == 2
     assert await result.usage == await result.total_usage
