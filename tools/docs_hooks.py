@@ -32,8 +32,15 @@ MODULES = (
 )
 """Public modules; each public package of `chatagent` is found by its `__all__`."""
 
-SECTIONS = {"how-to": "How-to", "reference": "Reference", "api": "API reference"}
-ORDER = ("README.md", "tutorial.md", *SECTIONS, "explanation.md")
+TITLES = {
+    "README.md": "Home",
+    "tutorial.md": "Tutorial",
+    "how-to": "How-to",
+    "reference": "Reference",
+    "api": "API reference",
+    "explanation.md": "Explanation",
+}
+"""What stands on top of the navigation, in this order; other pages and folders come behind, under their own names."""
 
 LINK = re.compile(r"\]\(((?:\.\./)+[^)#\s]*[^)#\s/])(#[^)]*)?\)")
 FENCE = re.compile(r"^ *(```|~~~)")
@@ -64,8 +71,9 @@ def navigation(pages: list[str]) -> list[Any]:
     for page in sorted(pages, key=lambda page: (posixpath.basename(page) != "README.md", page)):
         if not page.startswith("code/"):
             top.setdefault(page.partition("/")[0], []).append(page)
-    names = sorted(top, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
-    return [name if top[name] == [name] else {SECTIONS.get(name, name): top[name]} for name in names]
+    order = list(TITLES)
+    names = sorted(top, key=lambda name: (order.index(name) if name in order else len(order), name))
+    return [{TITLES.get(name, name): name if top[name] == [name] else top[name]} for name in names]
 
 
 # --- the API pages ---
