@@ -92,19 +92,16 @@ def api_page(area: str, areas: list[str]) -> str:
     """Return the page of one area; what is at home in another area is linked, not shown twice."""
     names, imported = exports(source_of(area)), origins(source_of(area))
     foreign = [name for name in names if imported.get(name) in areas and imported[name] != area]
-    hidden = [name for name in names if is_hidden(name, area)]
-    shown = [name for name in names if name not in foreign and name not in hidden]
+    own = {name: shown_path(area, name) for name in names if name not in foreign}
+    hidden = {name: path for name, path in own.items() if path != f"{area}.{name}"}
     lines = [f"# {area}", "", f"::: {area}", "    options:"]
     lines += ["      show_root_heading: false", "      show_root_toc_entry: false"]
-    lines += [f"      members: [{', '.join(shown)}]", ""]
-    for name in hidden:
-        lines += [anchor(area, name), "", f"::: {area}.{name}.{name}", ""]
+    lines += [f"      members: [{', '.join(name for name in own if name not in hidden)}]", ""]
+    for name, path in hidden.items():
+        lines += [anchor(area, name), "", f"::: {path}", ""]
     if foreign:
         lines += ["## From other areas", ""]
-    for name in foreign:
-        home = imported[name]
-        target = f"{home}.{name}.{name}" if is_hidden(name, home) else f"{home}.{name}"
-        lines.append(f"- {anchor(area, name)}[`{name}`][{target}]")
+    lines += [f"- {anchor(area, name)}[`{name}`][{shown_path(imported[name], name)}]" for name in foreign]
     return "\n".join(lines)
 
 
@@ -113,9 +110,19 @@ def anchor(area: str, name: str) -> str:
     return f"[](){{#{area}.{name}}}"
 
 
-def is_hidden(name: str, area: str) -> bool:
-    """Return whether a module of the same name hides it from tools that only read the source."""
-    return origins(source_of(area)).get(name) == f"{area}.{name}"
+def shown_path(area: str, name: str) -> str:
+    """Return the path under which an area's page shows a name of its own.
+
+    That is where it is defined, if on the way there a module of the same name hides it from tools that only read the
+    source; else the one from which users import it.
+    """
+    module, is_hidden = area, False
+    while True:
+        is_hidden |= source_of(f"{module}.{name}").exists()
+        origin = origins(source_of(module)).get(name)
+        if origin is None or origin.partition(".")[0] not in PACKAGES:
+            return f"{module}.{name}" if is_hidden else f"{area}.{name}"
+        module = origin
 
 
 def source_of(module: str) -> Path:

@@ -85,3 +85,19 @@ def test_a_function_that_is_named_as_its_module_is_shown(hooks: ModuleType) -> N
 
     assert "\n::: chatagent.generate.stream_text.stream_text\n" in generate
     assert "[`stream_text`][chatagent.generate.stream_text.stream_text]" in top
+
+
+def test_a_name_is_followed_to_where_it_is_defined(
+    hooks: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = tmp_path / "chatagent" / "words"
+    words.mkdir(parents=True)
+    (words.parent / "__init__.py").write_text("from chatagent.words import hear, say\n\n__all__ = ['hear', 'say']\n")
+    (words / "__init__.py").write_text("from chatagent.words.say import hear, say\n")
+    (words / "say.py").write_text("def hear(): ...\n\n\ndef say(): ...\n")
+    monkeypatch.setattr(hooks, "ROOT", tmp_path)
+
+    page = hooks.api_page("chatagent", ["chatagent"])
+
+    assert members(page) == ["hear"]
+    assert "[](){#chatagent.say}\n\n::: chatagent.words.say.say\n" in page
