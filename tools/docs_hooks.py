@@ -100,8 +100,10 @@ def api_page(area: str, areas: list[str]) -> str:
     for name, path in hidden.items():
         lines += [anchor(area, name), "", f"::: {path}", ""]
     if foreign:
-        lines += ["## From other areas", ""]
-    lines += [f"- {anchor(area, name)}[`{name}`][{shown_path(imported[name], name)}]" for name in foreign]
+        lines += ["## From other areas", "", "| Name | Area | |", "| --- | --- | --- |"]
+    for name in foreign:
+        link = f"{anchor(area, name)}[`{name}`][{shown_path(imported[name], name)}]"
+        lines.append(f"| {link} | `{imported[name]}` | {summary(area, name)} |")
     return "\n".join(lines)
 
 
@@ -116,13 +118,33 @@ def shown_path(area: str, name: str) -> str:
     That is where it is defined, if on the way there a module of the same name hides it from tools that only read the
     source; else the one from which users import it.
     """
-    module, is_hidden = area, False
-    while True:
-        is_hidden |= source_of(f"{module}.{name}").exists()
-        origin = origins(source_of(module)).get(name)
-        if origin is None or origin.partition(".")[0] not in PACKAGES:
-            return f"{module}.{name}" if is_hidden else f"{area}.{name}"
-        module = origin
+    way = way_of(area, name)
+    is_hidden = any(source_of(f"{module}.{name}").exists() for module in way)
+    return f"{way[-1] if is_hidden else area}.{name}"
+
+
+def way_of(area: str, name: str) -> list[str]:
+    """Return the modules through which an area gets a name; the last one defines it."""
+    way = [area]
+    while origin := origins(source_of(way[-1])).get(name):
+        if origin.partition(".")[0] not in PACKAGES:
+            break
+        way.append(origin)
+    return way
+
+
+def summary(area: str, name: str) -> str:
+    """Return the first line of what the code says of a name."""
+    body = ast.parse(source_of(way_of(area, name)[-1]).read_text(encoding="utf-8")).body
+    for node, below in zip(body, [*body[1:], None], strict=True):
+        text: str | None = None
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+            text = ast.get_docstring(node)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and name in ast.unparse(node).partition("=")[0]:
+            text = ast.get_docstring(ast.Module([below] if below else [], []))
+        if text:
+            return text.partition("\n")[0].replace("|", "\\|")
+    return ""
 
 
 def source_of(module: str) -> Path:

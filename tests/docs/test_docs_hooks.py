@@ -75,7 +75,10 @@ def test_a_name_is_shown_where_it_is_at_home_and_linked_elsewhere(hooks: ModuleT
 
     assert "ChatAgent" in members(agent)
     assert "ChatAgent" not in members(top)
-    assert "- [](){#chatagent.ChatAgent}[`ChatAgent`][chatagent.agent.ChatAgent]" in top
+    assert (
+        "| [](){#chatagent.ChatAgent}[`ChatAgent`][chatagent.agent.ChatAgent] | `chatagent.agent` | A chat agent: "
+        in top
+    )
 
 
 def test_a_function_that_is_named_as_its_module_is_shown(hooks: ModuleType) -> None:
