@@ -24,7 +24,7 @@ from chatagent.agent.replay import (
 )
 from chatagent.agent.wire import input_of
 from chatagent.session.records import TURN_COMPLETE, TURN_IN_EVENT_ID, control_type, header, is_command
-from chatagent.ui import DataChunk, Error, Finish, Start
+from chatagent.ui import DataChunk, DataUIPart, Error, Finish, Start, StepStartUIPart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -211,6 +211,8 @@ class _Story:
 
     def _cut_off(self, trace: _Trace, known: dict[str, Any]) -> Past:
         raw = self._answer(trace)
+        if raw is not None and all(isinstance(part, DataUIPart | StepStartUIPart) for part in raw.parts):
+            raw = None  # hooks have written, but the answer had not begun: the question is as good as new
         cleaned = None if raw is None else cleanup_aborted_parts(raw)
         in_flight = self._in_flight(and_also=trace.in_seq)
         return Past(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 
 from agent.making import agent_of, assistant, ids, kept, parts_of, texts, user
@@ -130,3 +131,27 @@ async def test_what_a_hook_writes_at_the_boot_is_no_part_of_the_half_answer() ->
         ["step-start", "text"],
         ["step-start", "text"],
     ]
+
+
+async def test_a_question_to_which_only_hooks_have_written_is_asked_again() -> None:
+    """G-61: what a hook writes ahead of the answer is no half answer."""
+    model = MockLanguageModel([cut_off("half", "one"), script.text("done")])
+    begun = anyio.Event()
+
+    async def greet(event: Any) -> None:
+        event.writer.write(DataChunk(type="data-welcome", data="Hello!"))
+        if not event.continuation:
+            begun.set()
+            await anyio.sleep_forever()
+
+    async with mock_chat_agent(agent_of(model, on_turn_start=greet)) as harness:
+        pending = harness.begin_message(user("u-1", "first"))
+        await begun.wait()
+        await harness.kill_run()
+        await harness.continue_run()
+        await model.reached("one")
+        model.release("one")
+        turn = await pending
+
+    assert turn.text == "half and the rest"
+    assert texts(kept(harness)) == ["first", "half and the rest"]
