@@ -26,6 +26,7 @@ TABLES = sorted((ROOT / "tests" / "conformance").glob("*.toml"))
 FAMILIES = "A|B|C|D|E|F|G|H|M|N|P|R|S|T|W|X|ST|SK|MCA|REC|HND|HNB|SNP|WIR|MRG|RIN|ROT|PMD|TCR|PAC|SSE|TEV|PCH|SKL|SKR"
 NAMED = re.compile(rf"(?<![\w-])(?:(?:{FAMILIES})-\d+[a-z]?|D\d{{1,2}})(?![\w-])")
 NUMBER = re.compile(r"(?<![\w.,<>=+-])\d{1,2}\.\d{1,2}(?![\w%]|\.\d)")
+COMMENTED = re.compile(r"#.*\d\.\d")
 QUOTED = re.compile(r"`[^`]*`")
 RELEASE = re.compile(r"\b(?:Python|CPython|anyio|pydantic|trio|pytest|release|version)\s+\d+\.\d+")
 DEFINED = re.compile(r"\*\*((?:[A-Z]+-)?\d+[a-z]?(?:\.\d+)?|D\d+|[A-Z]+-\d+)\*\*")
@@ -43,9 +44,10 @@ def sections() -> set[str]:
 
 def prose(source: str) -> Iterator[str]:
     """Yield the comments and docstrings of a module."""
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.string
+    if COMMENTED.search(source):  # most modules need no tokens, which are slow to make
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.string
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.value.value
