@@ -43,7 +43,16 @@ from chatagent.agent.handover import HandoverSignal
 from chatagent.agent.history import History, NewToolResult, ToolCallRef
 from chatagent.agent.merge import merge_by_id_replace_wins, slim_submit_message_for_wire, upsert_incoming_message
 from chatagent.agent.namespace import Chat, chat
-from chatagent.agent.observer import BootReport, HookCall, NullObserver, RunObserver, TurnReport
+from chatagent.agent.observer import (
+    BootReport,
+    HookCall,
+    NullObserver,
+    Observers,
+    RunInfo,
+    RunObserver,
+    Telemetry,
+    TurnReport,
+)
 from chatagent.agent.pending_messages import (
     PendingMessageReceivedEvent,
     PendingMessagesEvent,
@@ -56,6 +65,19 @@ from chatagent.agent.skill_tools import build_skill_tools
 from chatagent.agent.skills import ResolvedSkill, Skill
 from chatagent.agent.stream_text_options import LanguageModelRegistry
 from chatagent.agent.wire import Trigger, WirePayload, parse_client_message, parse_payload
+from chatagent.agent.work import (
+    BootWork,
+    CompactionWork,
+    InjectionWork,
+    ReadWork,
+    RunWork,
+    SnapshotWork,
+    StreamWork,
+    TurnWork,
+    WaitsFor,
+    WaitWork,
+    Work,
+)
 from chatagent.agent.writer import ChunkWriter, StreamWriter
 
 __all__ = [
@@ -66,6 +88,7 @@ __all__ = [
     "BeforeTurnCompleteEvent",
     "BootEvent",
     "BootReport",
+    "BootWork",
     "Chat",
     "ChatAgent",
     "ChatBuilder",
@@ -81,18 +104,21 @@ __all__ = [
     "CompactedEvent",
     "CompactionOptions",
     "CompactionState",
+    "CompactionWork",
     "ConsumedHandover",
     "CustomRunContext",
     "HandoverSignal",
     "History",
     "HookCall",
     "HydrateMessagesEvent",
+    "InjectionWork",
     "LanguageModelRegistry",
     "MessageAccumulator",
     "MessageResult",
     "Messages",
     "NewToolResult",
     "NullObserver",
+    "Observers",
     "PendingMessageReceivedEvent",
     "PendingMessagesEvent",
     "PendingMessagesInjectedEvent",
@@ -102,19 +128,25 @@ __all__ = [
     "PreloadEvent",
     "PrepareMessagesEvent",
     "Prompt",
+    "ReadWork",
     "RecoveryBootEvent",
     "RecoveryResult",
     "ResolveToolsEvent",
     "ResolvedSkill",
     "RunEnvironment",
     "RunEvent",
+    "RunInfo",
     "RunObserver",
+    "RunWork",
     "ShouldCompactEvent",
     "Skill",
+    "SnapshotWork",
     "StopSignal",
+    "StreamWork",
     "StreamWriter",
     "SummarizeEvent",
     "TaskOptions",
+    "Telemetry",
     "ToolCallRef",
     "Trigger",
     "TurnCompleteEvent",
@@ -122,8 +154,12 @@ __all__ = [
     "TurnHandover",
     "TurnReport",
     "TurnStartEvent",
+    "TurnWork",
     "ValidateMessagesEvent",
+    "WaitWork",
+    "WaitsFor",
     "WirePayload",
+    "Work",
     "build_skill_tools",
     "chat",
     "cleanup_aborted_parts",

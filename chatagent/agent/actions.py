@@ -11,6 +11,7 @@ from chatagent.agent.completion import save_snapshot, write_turn_complete
 from chatagent.agent.events import ActionEvent
 from chatagent.agent.pipe import is_streamable, pipe_chunks
 from chatagent.agent.replies import message_chunks
+from chatagent.agent.work import StreamWork
 from chatagent.errors import AbortError, ActionError
 from chatagent.ui import TextUIPart, UIMessage, parse_ui_message, problem_of
 
@@ -83,7 +84,8 @@ async def _stream(run: AgentRun, turn: TurnState, result: Any) -> None:
     elif is_streamable(cast("object", result)):
         try:
             options = {"generate_message_id": run.env.new_id} | stream_options(run) | {"on_end": turn.note_stream_end}
-            await pipe_chunks(result, run.out.write, abort_signal=turn.signal, options=options)
+            with run.observer.during(StreamWork()):
+                await pipe_chunks(result, run.out.write, abort_signal=turn.signal, options=options)
         except AbortError:
             if not turn.signal.aborted:
                 raise

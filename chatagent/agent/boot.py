@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import anyio
 
@@ -20,17 +20,23 @@ from chatagent.agent.recovery import Recovery, call_before_boot, decide_recovery
 from chatagent.agent.replay import committed_cursor, read_all
 from chatagent.agent.unclosed import close_turn
 from chatagent.agent.wire import Incoming
+from chatagent.agent.work import BootWork, ReadWork, RunWork
 from chatagent.errors import LeaseLostError, StoreError
 from chatagent.session.store import RunRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from chatagent.agent.run import AgentRun
     from chatagent.agent.writer import ChunkWriter
+    from chatagent.session.snapshot import Snapshot
     from chatagent.session.store import RunOutcome
 
 __all__ = ["run_agent"]
 
 logger = logging.getLogger("chatagent")
+
+T = TypeVar("T")
 
 LEAVE_LIMIT = 5.0
 """Real seconds that the store has to take the session back."""
@@ -47,6 +53,11 @@ async def run_agent(run: AgentRun) -> None:
         Exception: what a hook raised at a place where no turn could take it.
     """
     run.agent.seal()
+    with run.observer.during(RunWork()):
+        await _run_to_its_end(run)
+
+
+async def _run_to_its_end(run: AgentRun) -> None:
     unsubscribe = run.cancel_signal.add_callback(run.in_.interrupt)
     outcome: RunOutcome = "failed"
     try:
@@ -88,12 +99,19 @@ async def _leave(run: AgentRun, outcome: RunOutcome) -> None:
 
 async def boot(run: AgentRun) -> Incoming | None:
     """Do everything before the first turn; returns the first payload, `None` if the run ends here."""
+    with run.observer.during(BootWork()):
+        await _bring_back_the_past(run)
+    return await _first_payload(run)
+
+
+async def _bring_back_the_past(run: AgentRun) -> None:
+    """Read the past, call `on_boot`, and decide what becomes of what was cut off (B-2 to B-7)."""
     payload, state = run.env.payload, run.state
     state.could_have_prior_state = run.continuation or run.env.context.attempt.number > 1
     past = await read_past(run)
     if state.could_have_prior_state:
         run.out.begin_boot(run.run_id)
-    run.env.observer.booted(_report(past))
+    run.observer.booted(_report(past))
     await state.conversation.set_chain(past.settled)
     await run.hook("on_boot", lambda: _boot_event(run))
     if past.unclosed is not None:
@@ -101,6 +119,11 @@ async def boot(run: AgentRun) -> Incoming | None:
     await recover(run, past)
     if not run.agent.has("hydrate_messages"):
         await seed_head_start(state.conversation, payload)
+
+
+async def _first_payload(run: AgentRun) -> Incoming | None:
+    """Return what the first turn is to answer, once it is there; `None` if the run ends here (B-8 to B-13)."""
+    payload = run.env.payload
     if payload.trigger == "preload":
         return await _first_after_preload(run)
     if payload.trigger == "handover-prepare":
@@ -121,15 +144,15 @@ async def read_past(run: AgentRun) -> Past:
         return Past()
     store, chat_id = run.env.store, run.chat_id
     if run.agent.has("hydrate_messages"):
-        cursor = committed_cursor(await read_all(store, chat_id, "out"))
+        cursor = committed_cursor(await _read(run, "out", read_all(store, chat_id, "out"), len))
         if cursor is not None:
             run.in_.start_after(cursor)
         return Past(in_cursor=cursor)
-    snapshot = await run.env.snapshots.load(chat_id)
+    snapshot = await _read(run, "snapshot", run.env.snapshots.load(chat_id), _message_count)
     last_out = None if snapshot is None else snapshot.out_cursor
     stored_in = None if snapshot is None else snapshot.in_cursor
-    out_tail = await read_all(store, chat_id, "out", after=last_out)
-    in_tail = await read_all(store, chat_id, "in", after=stored_in)
+    out_tail = await _read(run, "out", read_all(store, chat_id, "out", after=last_out), len)
+    in_tail = await _read(run, "in", read_all(store, chat_id, "in", after=stored_in), len)
     cursor = max((each for each in (stored_in, committed_cursor(out_tail)) if each is not None), default=None)
     if cursor is not None:
         run.in_.start_after(cursor)
@@ -148,6 +171,21 @@ async def read_past(run: AgentRun) -> Past:
         return past
     raw = run.env.partial_answer_raw or run.env.partial_answer
     return replace(past, partial=run.env.partial_answer, partial_raw=raw, partial_of=None)
+
+
+async def _read(
+    run: AgentRun, what: Literal["snapshot", "out", "in"], reading: Awaitable[T], count: Callable[[T], int]
+) -> T:
+    """Do one of the reads, and let the observer see how much it found."""
+    work = ReadWork(what=what)
+    with run.observer.during(work):
+        found = await reading
+        work.count = count(found)
+    return found
+
+
+def _message_count(snapshot: Snapshot | None) -> int:
+    return 0 if snapshot is None else len(snapshot.messages)
 
 
 async def recover(run: AgentRun, past: Past) -> None:
@@ -169,7 +207,7 @@ async def recover(run: AgentRun, past: Past) -> None:
     if decision.is_overridden:
         # The hook has seen what was cut off, and would not be asked again once this run has begun a turn.
         await save_snapshot(run, past.out_end)
-    run.env.observer.booted(_report(past, decision))
+    run.observer.booted(_report(past, decision))
 
 
 def _take_in_tail(run: AgentRun, past: Past) -> None:
@@ -242,6 +280,7 @@ async def _first_after_preload(run: AgentRun) -> Incoming | None:
     first = await wait_for_incoming(
         run,
         phase="preload",
+        waits_for="first message",
         client_data=client_data,
         idle_timeout=options.preload_idle_timeout,
         suspend_timeout=options.preload_timeout if run.state.turn_timeout is None else None,
@@ -267,4 +306,6 @@ async def _first_of_continuation(run: AgentRun) -> Incoming | None:
     client_data = run.parse_client_data(run.env.payload)
     if run.state.recovered:
         return run.state.recovered.popleft()
-    return await wait_for_incoming(run, phase="continuation", client_data=client_data)
+    return await wait_for_incoming(
+        run, phase="continuation", waits_for="next message (continuation)", client_data=client_data
+    )

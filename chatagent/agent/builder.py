@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         TurnStartEvent,
         ValidateMessagesEvent,
     )
+    from chatagent.agent.observer import Telemetry
     from chatagent.agent.pending_messages import PendingMessagesOptions
     from chatagent.agent.wire import WirePayload
     from chatagent.clock import Duration
@@ -140,6 +141,7 @@ class ChatBuilder(Generic[ClientDataT]):
         on_turn_error: Callable[[BaseException], str] | None = None,
         chat_access_token_ttl: Duration = "1h",
         oom_machine: str | None = None,
+        telemetry: Telemetry | None = None,
         **task_options: Unpack[TaskOptions],
     ) -> ChatAgent[ClientDataT]:
         """Define a chat agent.
@@ -182,6 +184,7 @@ class ChatBuilder(Generic[ClientDataT]):
             on_turn_error: makes the text that clients read of an exception; by default its own words.
             chat_access_token_ttl: how long access tokens last.
             oom_machine: the machine for a second try after the memory ran out.
+            telemetry: watches the agent's runs, such as a `chatagent.telemetry.OpenTelemetry`; without effect on them.
             task_options: options for the platform that runs the agent.
 
         Raises:
@@ -224,6 +227,7 @@ class ChatBuilder(Generic[ClientDataT]):
             on_turn_error=on_turn_error,
             chat_access_token_ttl=chat_access_token_ttl,
             oom_machine=oom_machine,
+            telemetry=telemetry,
             task_options=task_options,
         )
 
@@ -233,6 +237,7 @@ class ChatBuilder(Generic[ClientDataT]):
         id: str,
         run: Callable[[WirePayload, CustomRunContext], object],
         client_data_schema: Any = None,
+        telemetry: Telemetry | None = None,
         **task_options: Unpack[TaskOptions],
     ) -> ChatAgent[ClientDataT]:
         """Define an agent whose code takes the place of the turn loop (N-80).
@@ -244,13 +249,16 @@ class ChatBuilder(Generic[ClientDataT]):
             id: names the agent.
             run: works for one run: called once with the boot payload, as it came, and the run's context; sync or async.
             client_data_schema: says what the client data is; it is not parsed.
+            telemetry: watches the agent's runs; without effect on them.
             task_options: options for the platform that runs the agent.
 
         Raises:
             AgentDefinitionError: something that no agent can have; the message names the option.
         """
         schema = client_data_schema if self.schema is None else self.schema
-        return make_custom_agent(id=id, run=run, client_data_schema=schema, task_options=task_options)
+        return make_custom_agent(
+            id=id, run=run, client_data_schema=schema, telemetry=telemetry, task_options=task_options
+        )
 
     def _with_hook(self, name: str, fn: Callable[[Any], Any]) -> ChatBuilder[ClientDataT]:
         return replace(self, hooks={**self.hooks, name: fn})

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from chatagent.agent.pipe import is_streamable, pipe_chunks
+from chatagent.agent.work import StreamWork
 from chatagent.errors import AbortError, LeaseLostError, UIMessageStreamError
 from chatagent.timers import wait_until
 from chatagent.ui import Chunk, Error, MessageReducer, Start, UIMessage
@@ -97,9 +98,10 @@ async def pipe_captured(
     options = {"generate_message_id": run.env.new_id} | stream_options(run) | {"on_end": end}
     if original_messages is not None:
         options["original_messages"] = list(original_messages)
-    await pipe_chunks(source, stamping_sink if stamp else sink, abort_signal=abort_signal, options=options)
-    if is_streamable(source):
-        await wait_until(ended, run.clock, run.clock.now() + SETTLE_LIMIT, kind="limit")
+    with run.observer.during(StreamWork()):
+        await pipe_chunks(source, stamping_sink if stamp else sink, abort_signal=abort_signal, options=options)
+        if is_streamable(source):
+            await wait_until(ended, run.clock, run.clock.now() + SETTLE_LIMIT, kind="limit")
 
 
 async def fetch_usage(run: AgentRun, source: Any) -> LanguageModelUsage | None:

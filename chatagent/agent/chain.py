@@ -51,6 +51,11 @@ class MessageChain:
         return list(self._items)
 
     @property
+    def items(self) -> tuple[UIMessage, ...]:
+        """The messages as they stand, without a copy."""
+        return self._items
+
+    @property
     def last(self) -> UIMessage | None:
         """The last message, if there is one."""
         return self._items[-1] if self._items else None

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from chatagent.agent.pending_messages import PendingMessagesOptions
     from chatagent.agent.run import AgentRun
     from chatagent.agent.state import Conversation, TurnState
+    from chatagent.agent.work import WaitsFor
     from chatagent.generate import PrepareStep
     from chatagent.model import LanguageModelUsage, ModelMessage
 
@@ -124,9 +125,9 @@ class ChatSession:
         is_continuation = payload.continuation is True and payload.message is None
         if payload.trigger != "preload" and not is_continuation:
             return Incoming(payload, None)
-        return await self._wait()
+        return await self._wait("next message (continuation)" if is_continuation else "first message")
 
-    async def _wait(self) -> Incoming | None:
+    async def _wait(self, waits_for: WaitsFor = "next message") -> Incoming | None:
         """Wait for a message; `None` if none came, the session is to end, or a `close` came (G-20)."""
         run, options = self._run, self._options
         unsubscribe = options.abort_signal.add_callback(run.in_.interrupt)
@@ -135,6 +136,7 @@ class ChatSession:
                 run,
                 phase=None,
                 client_data=None,
+                waits_for=waits_for,
                 idle_timeout=options.idle_timeout if run.state.idle_timeout is None else run.state.idle_timeout,
                 suspend_timeout=options.timeout if run.state.turn_timeout is None else run.state.turn_timeout,
             )

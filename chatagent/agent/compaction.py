@@ -22,6 +22,7 @@ from chatagent.agent.compaction_options import (
     SummarizeEvent,
 )
 from chatagent.agent.events import CompactedEvent
+from chatagent.agent.work import CompactionWork
 from chatagent.errors import HookResultError, InvalidArgumentError
 from chatagent.model import AssistantMessage, ModelMessage, TextPart, UserMessage
 from chatagent.ui import DataChunk, FinishStep, UnknownChunk, to_wire
@@ -130,7 +131,8 @@ async def compact(
         )
     if not await _is_time(run, turn, messages, steps, plan):
         return CompactResult("skipped")
-    summary = await _compact_now(run, turn, messages, steps, plan)
+    with run.observer.during(CompactionWork(source="inner")):
+        summary = await _compact_now(run, turn, messages, steps, plan)
     prepared = await prepare_messages(run, turn, [UserMessage(summary)], reason="compaction-result")
     return CompactResult("compacted", prepared, summary)
 
@@ -189,12 +191,13 @@ async def compact_after_turn(run: AgentRun, turn: TurnState) -> bool:
     before = list(conversation.model)
     if not await _should_compact(run, turn, options["should_compact"], before, usage, "outer"):
         return False
-    tell = _teller(run, usage)
-    tell("compacting")
-    summary = await _summary(run, turn, options["summarize"], before, usage, "outer")
-    await _replace_lists(run, turn, summary, "outer")
-    await _tell_compacted(run, turn, summary, conversation.model, usage, step_number=-1)
-    tell("complete")
+    with run.observer.during(CompactionWork(source="outer")):
+        tell = _teller(run, usage)
+        tell("compacting")
+        summary = await _summary(run, turn, options["summarize"], before, usage, "outer")
+        await _replace_lists(run, turn, summary, "outer")
+        await _tell_compacted(run, turn, summary, conversation.model, usage, step_number=-1)
+        tell("complete")
     return True
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatagent.agent.compaction import compact_after_turn
 from chatagent.agent.events import BeforeTurnCompleteEvent, TurnCompleteEvent
+from chatagent.agent.work import SnapshotWork
 from chatagent.errors import LeaseLostError
 from chatagent.session.snapshot import Snapshot
 
@@ -137,7 +138,7 @@ async def write_turn_complete(run: AgentRun, turn: TurnState, *, token: str | No
     cursor = progress.committed if progress.committed >= 0 else None
     number = await run.out.write_turn_complete(token=token, in_cursor=cursor)
     turn.out_seq = number
-    run.env.observer.turn_completed(turn.report())
+    run.observer.turn_completed(turn.report(run.state.total_usage))
     return number
 
 
@@ -153,7 +154,8 @@ async def save_snapshot(run: AgentRun, out_seq: int | None) -> None:
         last_in_event_id=str(committed) if committed >= 0 else None,
     )
     try:
-        await run.env.snapshots.save(run.chat_id, snapshot, epoch=run.env.lease.epoch)
+        with run.observer.during(SnapshotWork(messages=len(snapshot.messages))):
+            await run.env.snapshots.save(run.chat_id, snapshot, epoch=run.env.lease.epoch)
     except LeaseLostError:
         raise
     except Exception:  # any store

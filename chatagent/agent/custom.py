@@ -9,7 +9,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chatagent.agent.custom_turns import begin_turn, leave_turn
+from chatagent.agent.custom_turns import begin_turn, drop_turn, leave_turn
 from chatagent.agent.inputs import attach_run_listener
 from chatagent.agent.observer import BootReport
 from chatagent.agent.replay import committed_cursor, read_all
@@ -46,7 +46,7 @@ async def run_custom(run: AgentRun) -> None:
     await seed_in_cursor(run)
     run.state.awaits_handover = payload.trigger == "handover-prepare"
     attach_run_listener(run)
-    run.env.observer.booted(BootReport())
+    run.observer.booted(BootReport())
     if payload.trigger == "close":
         return
     if payload.message is not None or payload.trigger in ("regenerate-message", "action"):
@@ -56,7 +56,11 @@ async def run_custom(run: AgentRun) -> None:
     def call(boot_payload: WirePayload) -> Any:
         return run.agent.run(boot_payload, context)
 
-    await run.call("run", call, payload)
+    try:
+        await run.call("run", call, payload)
+    except BaseException as exc:
+        drop_turn(run, exc)
+        raise
     leave_turn(run)
 
 

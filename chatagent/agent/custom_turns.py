@@ -24,6 +24,7 @@ __all__ = [
     "TurnCursors",
     "begin_turn",
     "complete_turn",
+    "drop_turn",
     "hand_out",
     "leave_turn",
     "let_go_of_handed_out",
@@ -66,7 +67,9 @@ def begin_turn(run: AgentRun, incoming: Incoming) -> TurnState:
     turn.client_data = incoming.payload.metadata
     turn.signal = AbortSignal.any(turn.stop.signal, run.cancel_signal)
     run.out.begin_turn(incoming.seq)
-    run.env.observer.turn_started(turn.number, incoming.seq)
+    turn.observed = run.observer.during(turn.work(is_open_ended=True))
+    turn.observed.__enter__()
+    run.observer.turn_started(turn.number, incoming.seq)
     return turn
 
 
@@ -115,7 +118,20 @@ def leave_turn(run: AgentRun) -> None:
     run.turn_number += 1
     if turn.out_seq is not None:
         run.state.last_completed_turn = turn.number
-        run.env.observer.turn_settled(turn.report())
+        run.observer.turn_settled(turn.report(run.state.total_usage))
+    _leave_observed(turn, None)
+
+
+def drop_turn(run: AgentRun, error: BaseException) -> None:
+    """Take it that the agent's code has failed or was cancelled; a turn that is on ends there."""
+    if run.turn is not None:
+        _leave_observed(run.turn, error)
+
+
+def _leave_observed(turn: TurnState, error: BaseException | None) -> None:
+    observed, turn.observed = turn.observed, None
+    if observed is not None:
+        observed.__exit__(None if error is None else type(error), error, None)
 
 
 class StopSignal:

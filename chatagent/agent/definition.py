@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         TurnStartEvent,
         ValidateMessagesEvent,
     )
+    from chatagent.agent.observer import Telemetry
     from chatagent.generate import UIMessageStreamOptions
     from chatagent.model import ModelMessage
     from chatagent.ui import UIMessage
@@ -101,6 +102,7 @@ class AgentOptions:
     on_turn_error: Callable[[BaseException], str] | None = None
     chat_access_token_ttl: float = 3600.0
     oom_machine: str | None = None
+    telemetry: Telemetry | None = None
     is_custom: bool = False
     """Whether `run` is code of its own in the place of the turn loop."""
     task_options: TaskOptions = field(default_factory=TaskOptions)
@@ -301,6 +303,7 @@ def make_agent(
         ("pending_messages", PENDING_MESSAGES_CALLBACKS, ()),
     ):
         _check_callbacks(id, name, values[name], callbacks, required)
+    _check_telemetry(id, values["telemetry"])
     given = {name: hook for name, hook in hooks.items() if hook is not None}
     for name, hook in given.items():
         _check_callable(id, name, hook)
@@ -317,7 +320,12 @@ def make_agent(
 
 
 def make_custom_agent(
-    *, id: str, run: Callable[..., object], client_data_schema: Any, task_options: TaskOptions
+    *,
+    id: str,
+    run: Callable[..., object],
+    client_data_schema: Any,
+    telemetry: Telemetry | None,
+    task_options: TaskOptions,
 ) -> ChatAgent[Any]:
     """Check what `chat.custom_agent` was given and make the agent of it.
 
@@ -327,7 +335,14 @@ def make_custom_agent(
     _check_id(id)
     _check_task_options(id, task_options)
     _check_callable(id, "run", run)
-    options = AgentOptions(id=id, client_data_schema=client_data_schema, is_custom=True, task_options=task_options)
+    _check_telemetry(id, telemetry)
+    options = AgentOptions(
+        id=id,
+        client_data_schema=client_data_schema,
+        telemetry=telemetry,
+        is_custom=True,
+        task_options=task_options,
+    )
     return ChatAgent(options, run=run, hooks={})
 
 
@@ -361,6 +376,13 @@ def _check_callbacks(agent_id: str, option: str, given: Any, known: Sequence[str
             raise AgentDefinitionError(
                 f"agent {agent_id!r}: `{option}[{name!r}]` must be a function of one event, not {given[name]!r}"
             )
+
+
+def _check_telemetry(agent_id: str, telemetry: object) -> None:
+    if telemetry is not None and not callable(getattr(telemetry, "observe", None)):
+        raise AgentDefinitionError(
+            f"agent {agent_id!r}: `telemetry` has a method `observe`, like an `OpenTelemetry()`, unlike {telemetry!r}"
+        )
 
 
 def _parser(schema: Any, argument: str) -> Callable[[Any], Any]:

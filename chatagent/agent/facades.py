@@ -17,6 +17,7 @@ from chatagent.agent.inputs import read_record
 from chatagent.agent.run import this_run
 from chatagent.agent.steering import is_repeated
 from chatagent.agent.wire import WirePayload, is_message
+from chatagent.agent.work import WaitWork
 from chatagent.clock import Duration, to_seconds
 from chatagent.ui import to_wire
 
@@ -100,7 +101,7 @@ class Messages:
 
         async def wait(matches: Callable[[Record], bool]) -> WaitResult:
             if run.in_.peek(matches) is None:
-                run.env.observer.waiting(suspended=True)
+                run.observer.waiting(suspended=True)
             return await run.in_.wait(seconds, matches=matches, label="a message (suspended)")
 
         return await _take(run, wait)
@@ -131,7 +132,7 @@ class Messages:
 
         async def suspend() -> None:
             await _call(on_suspend)
-            run.env.observer.waiting(suspended=True)
+            run.observer.waiting(suspended=True)
 
         async def wait(matches: Callable[[Record], bool]) -> WaitResult:
             return await run.in_.wait_with_idle_timeout(
@@ -180,8 +181,9 @@ async def _take(run: AgentRun, wait: Callable[[Callable[[Record], bool]], Awaita
             let_go_of_handed_out(run)
         if run.state.is_closed or (_is_to_end(run) and run.in_.peek(matches) is None):
             return MessageResult(ok=False)
-        run.env.observer.waiting(suspended=False)
-        result = await wait(matches)
+        with run.observer.during(WaitWork(waits_for="next message")):
+            run.observer.waiting(suspended=False)
+            result = await wait(matches)
         if result.output is None:
             return MessageResult(ok=False, error=result.error)
         incoming = read_record(run, result.output)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from chatagent.agent.wire import Incoming, input_of, is_handover, record_kind
+from chatagent.agent.work import WaitWork
 from chatagent.errors import InvalidMessageError, InvalidPromptError
 from chatagent.model import AssistantMessage, ModelMessage, ReasoningPart, TextPart, ToolCallPart, parse_model_message
 from chatagent.ui import ReasoningUIPart, TextUIPart, ToolUIPart, UIMessage, UIPart
@@ -74,13 +75,14 @@ async def receive_handover(
         The payload that a handover makes of the boot's, and the signal. A skip makes none, no signal in time gives
         neither, and a handover that cannot be read gives a payload that fails.
     """
-    run.env.observer.waiting(suspended=False)
     given = (idle_timeout, payload.idle_timeout_in_seconds)
     idle = next((seconds for seconds in given if seconds is not None), DEFAULT_HANDOVER_TIMEOUT)
-    if timeout is None:
-        result = await run.in_.once(idle, matches=is_handover, label="the handover signal")
-    else:
-        result = await run.in_.wait_with_idle_timeout(idle, timeout, matches=is_handover)
+    with run.observer.during(WaitWork(waits_for="handover signal")):
+        run.observer.waiting(suspended=False)
+        if timeout is None:
+            result = await run.in_.once(idle, matches=is_handover, label="the handover signal")
+        else:
+            result = await run.in_.wait_with_idle_timeout(idle, timeout, matches=is_handover)
     record = result.output
     if record is None:
         return None, None

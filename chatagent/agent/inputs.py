@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 from chatagent.agent.events import ChatResumeEvent, ChatSuspendEvent, SuspendPhase
 from chatagent.agent.steering import hand_back, is_repeated, take_pending
 from chatagent.agent.wire import is_handover, is_message, is_stop, read_incoming, stop_reason
+from chatagent.agent.work import WaitWork
 from chatagent.errors import LeaseLostError
 
 if TYPE_CHECKING:
     from chatagent.agent.run import AgentRun
     from chatagent.agent.state import TurnState
     from chatagent.agent.wire import Incoming
+    from chatagent.agent.work import WaitsFor
     from chatagent.session.records import Record
 
 __all__ = ["MidTurnListener", "attach_run_listener", "next_incoming", "read_record", "wait_for_incoming"]
@@ -103,8 +105,11 @@ async def next_incoming(run: AgentRun, turn: TurnState) -> Incoming | None:
         return _unless_close(run, state.buffered.popleft())
     if is_last:
         return None
-    phase: SuspendPhase | None = None if turn.error is not None else "turn"
-    return await wait_for_incoming(run, phase=phase, client_data=turn.client_data)
+    if turn.error is not None:
+        return await wait_for_incoming(
+            run, phase=None, waits_for="next message (after error)", client_data=turn.client_data
+        )
+    return await wait_for_incoming(run, phase="turn", client_data=turn.client_data)
 
 
 async def wait_for_incoming(
@@ -112,6 +117,7 @@ async def wait_for_incoming(
     *,
     phase: SuspendPhase | None,
     client_data: Any,
+    waits_for: WaitsFor = "next message",
     idle_timeout: float | None = None,
     suspend_timeout: float | None = None,
     skip_suspend: bool = False,
@@ -122,6 +128,7 @@ async def wait_for_incoming(
         run: who waits.
         phase: which hooks to call around the suspension; `None` calls none.
         client_data: what those hooks see.
+        waits_for: what the wait is called for observers.
         idle_timeout: seconds to wait warm; the run's own by default.
         suspend_timeout: seconds to wait suspended; the run's own by default.
         skip_suspend: end the run after the idle time.
@@ -132,20 +139,21 @@ async def wait_for_incoming(
 
     async def suspend() -> None:
         await _call_phase_hook(run, "on_chat_suspend", ChatSuspendEvent, phase, client_data)
-        run.env.observer.waiting(suspended=True)
+        run.observer.waiting(suspended=True)
 
     async def resume() -> None:
         await _call_phase_hook(run, "on_chat_resume", ChatResumeEvent, phase, client_data)
 
-    run.env.observer.waiting(suspended=False)
-    result = await run.in_.wait_with_idle_timeout(
-        run.idle_timeout if idle_timeout is None else idle_timeout,
-        run.turn_timeout if suspend_timeout is None else suspend_timeout,
-        skip_suspend=skip_suspend,
-        on_suspend=suspend,
-        on_resume=resume,
-        matches=lambda record: is_message(record) and not is_repeated(run, record),
-    )
+    with run.observer.during(WaitWork(waits_for=waits_for)):
+        run.observer.waiting(suspended=False)
+        result = await run.in_.wait_with_idle_timeout(
+            run.idle_timeout if idle_timeout is None else idle_timeout,
+            run.turn_timeout if suspend_timeout is None else suspend_timeout,
+            skip_suspend=skip_suspend,
+            on_suspend=suspend,
+            on_resume=resume,
+            matches=lambda record: is_message(record) and not is_repeated(run, record),
+        )
     if result.output is None:
         return None
     return _unless_close(run, read_record(run, result.output))

@@ -36,7 +36,8 @@ async def run_turns(run: AgentRun, first: Incoming | None) -> None:
     incoming = first
     while incoming is not None:
         turn = run.new_turn(incoming)
-        goes_on = await _run_one(run, turn)
+        with run.observer.during(turn.work()):
+            goes_on = await _run_one(run, turn)
         if not goes_on or run.turn_number >= run.options.max_turns:
             return
         incoming = await next_incoming(run, turn)
@@ -45,7 +46,7 @@ async def run_turns(run: AgentRun, first: Incoming | None) -> None:
 async def _run_one(run: AgentRun, turn: TurnState) -> bool:
     """Work one payload off; returns whether the run goes on."""
     run.turn = turn
-    run.env.observer.turn_started(turn.number, turn.incoming.seq)
+    run.observer.turn_started(turn.number, turn.incoming.seq)
     listener = MidTurnListener(run)
     try:
         goes_on = await (_action(run, turn, listener) if turn.is_action else _turn(run, turn, listener))
@@ -65,7 +66,7 @@ async def _run_one(run: AgentRun, turn: TurnState) -> bool:
     if not turn.is_action:
         run.state.last_completed_turn = turn.number
         run.turn_number += 1
-    run.env.observer.turn_settled(turn.report())
+    run.observer.turn_settled(turn.report(run.state.total_usage))
     return goes_on
 
 
@@ -178,5 +179,5 @@ async def _keep_head_start(run: AgentRun, turn: TurnState) -> None:
 
 async def upgrade(run: AgentRun) -> None:
     """Hand the session over to a newer version before the model was asked (T-29, 1.14)."""
-    run.env.observer.upgrade_requested()
+    run.observer.upgrade_requested()
     await run.out.write_upgrade_required()

@@ -24,6 +24,7 @@ from chatagent.agent.prompt import ChatPrompt
 from chatagent.agent.run import this_run, this_turn
 from chatagent.agent.skills import ChatSkills
 from chatagent.agent.stream_text_options import stream_text_arguments
+from chatagent.agent.work import StreamWork
 from chatagent.agent.writer import PipeResult, StreamWriter, start_pipe, start_writer, to_chunk
 from chatagent.clock import Duration, to_seconds
 from chatagent.current import current_clock
@@ -120,18 +121,19 @@ class Chat(ChatBuilder[Any], CustomFunctions):
         Args:
             tools: further tools; one with the name of a skill's tool wins.
             registry: finds the model that the prompt names; the result then has `model`.
-            telemetry: facts for a tracer; without effect until there is one.
+            telemetry: facts for the turn's span, beside the prompt's id, version and labels; without a prompt they are
+                not told.
             system_provider_options: provider options of the instructions, in the place of all others.
             cache_control: short for `{"anthropic": {"cacheControl": …}}` there; wins over those of the prompt.
 
         Raises:
             ChatContextError: there is no run.
         """
-        del telemetry
         return stream_text_arguments(
             this_run("chat.to_stream_text_options"),
             tools=tools,
             registry=registry,
+            telemetry=telemetry,
             system_provider_options=system_provider_options,
             cache_control=cache_control,
         )
@@ -214,7 +216,8 @@ class Chat(ChatBuilder[Any], CustomFunctions):
         if run.turn is not None:
             run.turn.pipe_count += 1
             signal = signal or run.turn.signal
-        await pipe_chunks(source, run.out.write, abort_signal=signal, options=stream_options(run))
+        with run.observer.during(StreamWork()):
+            await pipe_chunks(source, run.out.write, abort_signal=signal, options=stream_options(run))
 
     def set_messages(self, messages: Sequence[UIMessage | Mapping[str, Any]]) -> None:
         """Replace the whole history; the same as `chat.history.set`."""

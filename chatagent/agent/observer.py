@@ -5,13 +5,28 @@ An observer is told; it cannot change anything, and its own failures are its own
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from chatagent.agent.work import Work
+    from chatagent.clock import Clock
+    from chatagent.model import LanguageModelUsage
     from chatagent.ui import UIMessage
 
-__all__ = ["BootReport", "HookCall", "NullObserver", "RunObserver", "TurnReport"]
+__all__ = [
+    "BootReport",
+    "HookCall",
+    "NullObserver",
+    "Observers",
+    "RunInfo",
+    "RunObserver",
+    "Telemetry",
+    "TurnReport",
+]
 
 
 @dataclass(slots=True, kw_only=True, repr=False)
@@ -61,6 +76,10 @@ class TurnReport:
     stopped: bool
     injected_seqs: tuple[int, ...] = ()
     """Numbers of the `.in` records whose messages reached the model inside this turn; no turn of their own comes."""
+    usage: LanguageModelUsage | None = None
+    """What the turn took, if the model told."""
+    total_usage: LanguageModelUsage | None = None
+    """What all turns of the run so far took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +132,22 @@ class RunObserver(Protocol):
         """The run asks to be continued by a newer version."""
         ...
 
+    def noted(self, facts: Mapping[str, object]) -> None:
+        """Something is known of the turn that is on, such as the prompt that its model is asked with."""
+        ...
+
+    def during(self, work: Work | HookCall) -> AbstractContextManager[object]:
+        """Return what is entered as a piece of work begins, and left, with its exception if it has one, as it ends.
+
+        Both happen in the task that does the work, so context variables may be set and reset; only a turn that
+        `is_open_ended` is left elsewhere. A hook call is entered for as long as user code runs: between `hook_started`
+        and `hook_ended`, and once more if what it returned is awaited in another task. The exception must pass on.
+        """
+        ...
+
+
+_NOTHING = nullcontext()
+
 
 class NullObserver:
     """Sees nothing; the default, and a base for observers that care about a few things."""
@@ -140,3 +175,93 @@ class NullObserver:
 
     def upgrade_requested(self) -> None:
         """See `RunObserver.upgrade_requested`."""
+
+    def noted(self, facts: Mapping[str, object]) -> None:
+        """See `RunObserver.noted`."""
+
+    def during(self, work: Work | HookCall) -> AbstractContextManager[object]:
+        """See `RunObserver.during`."""
+        return _NOTHING
+
+
+class Observers:
+    """Several observers as one; each is told in the order given.
+
+    Args:
+        observers: those that are told.
+    """
+
+    def __init__(self, *observers: RunObserver) -> None:
+        self._observers = observers
+
+    def booted(self, report: BootReport) -> None:
+        """See `RunObserver.booted`."""
+        for each in self._observers:
+            each.booted(report)
+
+    def hook_started(self, call: HookCall) -> None:
+        """See `RunObserver.hook_started`."""
+        for each in self._observers:
+            each.hook_started(call)
+
+    def hook_ended(self, call: HookCall) -> None:
+        """See `RunObserver.hook_ended`."""
+        for each in self._observers:
+            each.hook_ended(call)
+
+    def turn_started(self, turn: int, in_seq: int | None) -> None:
+        """See `RunObserver.turn_started`."""
+        for each in self._observers:
+            each.turn_started(turn, in_seq)
+
+    def turn_completed(self, report: TurnReport) -> None:
+        """See `RunObserver.turn_completed`."""
+        for each in self._observers:
+            each.turn_completed(report)
+
+    def turn_settled(self, report: TurnReport) -> None:
+        """See `RunObserver.turn_settled`."""
+        for each in self._observers:
+            each.turn_settled(report)
+
+    def waiting(self, *, suspended: bool) -> None:
+        """See `RunObserver.waiting`."""
+        for each in self._observers:
+            each.waiting(suspended=suspended)
+
+    def upgrade_requested(self) -> None:
+        """See `RunObserver.upgrade_requested`."""
+        for each in self._observers:
+            each.upgrade_requested()
+
+    def noted(self, facts: Mapping[str, object]) -> None:
+        """See `RunObserver.noted`."""
+        for each in self._observers:
+            each.noted(facts)
+
+    @contextmanager
+    def during(self, work: Work | HookCall) -> Generator[None]:
+        """See `RunObserver.during`."""
+        with ExitStack() as stack:
+            for each in self._observers:
+                stack.enter_context(each.during(work))
+            yield
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo:
+    """What is known of a run before it boots."""
+
+    agent_id: str
+    chat_id: str
+    run_id: str
+    clock: Clock
+    """The run's clock, on which all its instants lie."""
+
+
+class Telemetry(Protocol):
+    """Watches runs for those who operate them; `chatagent.telemetry.OpenTelemetry` is one."""
+
+    def observe(self, run: RunInfo) -> RunObserver:
+        """Return what sees this run at work, beside the observer of its surroundings."""
+        ...

@@ -9,11 +9,11 @@ from __future__ import annotations
 import inspect
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 
-from chatagent.agent.observer import HookCall, NullObserver, RunObserver
+from chatagent.agent.observer import HookCall, NullObserver, Observers, RunInfo, RunObserver, Telemetry
 from chatagent.agent.state import RunState, TurnState
 from chatagent.agent.writer import ChunkWriter, response_part
 from chatagent.current import current_run
@@ -63,6 +63,8 @@ class RunEnvironment:
     new_id: IdGenerator = random_id
     local_values: dict[str, Any] = field(default_factory=dict[str, Any])
     observer: RunObserver = field(default_factory=NullObserver)
+    telemetry: Telemetry | Literal["agent"] | None = "agent"
+    """Watches the run beside `observer`: the agent's own, another in its place, or none."""
     cancel: AbortController = field(default_factory=AbortController)
     """Aborting it cancels the run: it ends by itself at the next place that looks."""
     ledger: Ledger = field(default_factory=Ledger)
@@ -93,6 +95,7 @@ class AgentRun:
         self.tasks = TaskSet(env.ledger, around=env.around_tasks)
         self.chat_id = env.payload.chat_id
         self.cancel_signal = env.cancel.signal
+        self.observer = self._observer()
         self.in_ = Channel(self.chat_id, "in", store=env.store, clock=env.clock, tasks=self.tasks)
         writer = ChannelWriter(env.store, self.chat_id, "out", epoch=env.lease.epoch, tasks=self.tasks)
         self.out = RunOutput(writer)
@@ -102,6 +105,14 @@ class AgentRun:
         """The number of the turn that is on or comes next."""
         self.deferred: set[OwnedTask] = set()
         """Work that `chat.defer` has started in this run."""
+
+    def _observer(self) -> RunObserver:
+        """Return who sees the run: the observer of its surroundings, and telemetry if it is asked for."""
+        telemetry = self.options.telemetry if self.env.telemetry == "agent" else self.env.telemetry
+        if telemetry is None:
+            return self.env.observer
+        info = RunInfo(agent_id=self.agent.id, chat_id=self.chat_id, run_id=self.run_id, clock=self.clock)
+        return Observers(self.env.observer, telemetry.observe(info))
 
     @property
     def in_turn(self) -> bool:
@@ -164,9 +175,10 @@ class AgentRun:
         """
         call = self.begin_call(name, event)
         try:
-            result = fn(event)
-            if inspect.isawaitable(result):
-                result = await result
+            with self.observer.during(call):
+                result = fn(event)
+                if inspect.isawaitable(result):
+                    result = await result
         except anyio.get_cancelled_exc_class() as exc:
             if is_being_cancelled():
                 self.end_call(call, exc)
@@ -185,7 +197,7 @@ class AgentRun:
         """Let the observer see that user code is about to be called; `end_call` must follow."""
         turn = None if self.turn is None else self.turn.number
         call = HookCall(name=name, event=event, turn=turn, started_at=self.clock.now())
-        self.env.observer.hook_started(call)
+        self.observer.hook_started(call)
         return call
 
     def end_call(self, call: HookCall, error: BaseException | None = None) -> None:
@@ -197,7 +209,7 @@ class AgentRun:
         else:
             call.outcome, call.error = "raised", error
         call.ended_at = self.clock.now()
-        self.env.observer.hook_ended(call)
+        self.observer.hook_ended(call)
 
     async def hook(self, name: str, make_event: Callable[[], Any]) -> Any:
         """Call a hook if the agent has it; the event is made only then. Returns what the hook returned."""

@@ -11,12 +11,14 @@ from chatagent.agent.injected import Steering
 from chatagent.agent.merge import ToolCallMap
 from chatagent.agent.observer import TurnReport
 from chatagent.agent.superseded import waits_for_its_tool
+from chatagent.agent.work import TurnWork
 from chatagent.model import LanguageModelUsage
 from chatagent.signals import AbortController, AbortSignal
 from chatagent.ui import StartStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     from chatagent.agent.compaction import InnerCompaction
     from chatagent.agent.compaction_options import CompactionOptions
@@ -166,6 +168,8 @@ class TurnState:
     """What the answer's stream told in an `error` chunk, at its end; such a turn has not failed (E-11 b)."""
     out_seq: int | None = None
     """Number of the turn-complete record."""
+    observed: AbstractContextManager[object] | None = None
+    """Left when the turn of a custom agent is over."""
 
     @property
     def is_action(self) -> bool:
@@ -177,8 +181,18 @@ class TurnState:
         """How many steps of the answer have come so far."""
         return [*map(type, self.captured)].count(StartStep) if self.captured else self.steps_asked
 
-    def report(self) -> TurnReport:
-        """Return how the turn stands, for observers."""
+    def work(self, *, is_open_ended: bool = False) -> TurnWork:
+        """Return what observers are told as the turn begins."""
+        return TurnWork(
+            turn=self.number,
+            is_action=self.is_action,
+            payload=self.incoming.payload,
+            messages=self.conversation.chain.items,
+            is_open_ended=is_open_ended,
+        )
+
+    def report(self, total_usage: LanguageModelUsage) -> TurnReport:
+        """Return how the turn stands, for observers; `total_usage` is what the run's turns so far took."""
         return TurnReport(
             turn=self.number,
             is_action=self.is_action,
@@ -190,6 +204,8 @@ class TurnState:
             finish_reason=self.finish_reason,
             stopped=self.stopped,
             injected_seqs=tuple(self.steering.injected_seqs),
+            usage=self.usage,
+            total_usage=total_usage,
         )
 
     def note_stream_end(self, event: Any) -> None:

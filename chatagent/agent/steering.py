@@ -19,6 +19,7 @@ from chatagent.agent.pending_messages import (
     PendingMessagesInjectedEvent,
 )
 from chatagent.agent.wire import input_of, is_message
+from chatagent.agent.work import InjectionWork
 from chatagent.errors import LeaseLostError, MessageConversionError
 from chatagent.model import convert_to_model_messages
 
@@ -114,7 +115,8 @@ def _begin(run: AgentRun, fn: Callable[[Any], object], event: object) -> Awaitab
     """Call `on_received`; returns what is left to be awaited. Its failure is logged and changes nothing."""
     call = run.begin_call("on_received", event)
     try:
-        result = fn(event)
+        with run.observer.during(call):
+            result = fn(event)
     except Exception as exc:  # noqa: BLE001 - the user's callback
         run.end_call(call, exc)
         _log_failure(run, "on_received")
@@ -127,7 +129,8 @@ def _begin(run: AgentRun, fn: Callable[[Any], object], event: object) -> Awaitab
 
 async def _finish(run: AgentRun, call: HookCall, result: Awaitable[Any]) -> None:
     try:
-        await result
+        with run.observer.during(call):
+            await result
     except Exception as exc:  # noqa: BLE001 - the user's callback
         run.end_call(call, exc)
         _log_failure(run, "on_received")
@@ -170,14 +173,15 @@ async def inject_pending(
     )
     if not await run.call("should_inject", should_inject, event):
         return []
-    prepare = options.get("prepare")
-    prepared = _own_model_messages(batch)
-    if prepare is not None:
-        prepared = model_messages_from_hook("prepare", await run.call("prepare", prepare, event))
-    injected = await turn.conversation.converter.convert(event.messages) if prepared is None else prepared
-    _take_in(run, turn, batch, injected, prepared)
-    if injected:
-        await _tell_injected(run, turn, event, injected)
+    with run.observer.during(InjectionWork(count=len(batch))):
+        prepare = options.get("prepare")
+        prepared = _own_model_messages(batch)
+        if prepare is not None:
+            prepared = model_messages_from_hook("prepare", await run.call("prepare", prepare, event))
+        injected = await turn.conversation.converter.convert(event.messages) if prepared is None else prepared
+        _take_in(run, turn, batch, injected, prepared)
+        if injected:
+            await _tell_injected(run, turn, event, injected)
     return injected
 
 

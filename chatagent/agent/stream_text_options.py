@@ -17,6 +17,7 @@ from chatagent.model import SystemMessage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from chatagent.agent.prompt import Prompt
     from chatagent.agent.run import AgentRun
     from chatagent.agent.state import TurnState
     from chatagent.generate import PrepareStep, PrepareStepEvent, StepChanges, Tools
@@ -38,6 +39,7 @@ def stream_text_arguments(
     *,
     tools: Tools | None,
     registry: LanguageModelRegistry | None,
+    telemetry: Mapping[str, str] | None,
     system_provider_options: ProviderOptions | None,
     cache_control: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
@@ -49,6 +51,7 @@ def stream_text_arguments(
         if registry is not None and prompt.model is not None:
             arguments["model"] = registry.language_model(prompt.model)
         arguments |= prompt.config or {}
+        run.observer.noted(_facts(prompt, telemetry))
     texts = [None if stored is None else stored.prompt.text, skills_preamble(skills or ())]
     text = "\n\n".join(each for each in texts if each)
     if text:
@@ -60,6 +63,14 @@ def stream_text_arguments(
         arguments["tools"] = tools
     arguments["prepare_step"] = step_hook(run)
     return arguments
+
+
+def _facts(prompt: Prompt, telemetry: Mapping[str, str] | None) -> dict[str, object]:
+    """Return what observers are told: which prompt it is, unless it is a text alone, and what the caller adds."""
+    known: dict[str, object] = {}
+    if prompt.prompt_id:
+        known = {"prompt.id": prompt.prompt_id, "prompt.version": prompt.version, "prompt.labels": tuple(prompt.labels)}
+    return known | dict(telemetry or {})
 
 
 def _provider_options(

@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any, cast
 
 from chatagent.agent.pipe import pipe_chunks
+from chatagent.agent.work import StreamWork
 from chatagent.ui import Chunk, DataChunk, DataUIPart, parse_chunk, to_wire
 
 if TYPE_CHECKING:
@@ -131,7 +132,8 @@ def start_pipe(run: AgentRun, source: Any, abort_signal: AbortSignal | None) -> 
 
     async def work() -> None:
         try:
-            await pipe_chunks(source, run.out.write, abort_signal=abort_signal)
+            with run.observer.during(StreamWork()):
+                await pipe_chunks(source, run.out.write, abort_signal=abort_signal)
         except Exception:  # the user's stream
             logger.exception("a stream given to chat.stream.pipe failed")
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from chatagent.agent import Telemetry
     from chatagent.clock import Clock
     from chatagent.ids import IdGenerator
     from chatagent.session import Snapshot
@@ -74,6 +75,7 @@ class ChatAgentHarness(RunControl, Inspection):
         ids: IdGenerator | None,
         wait_timeout: float,
         strict: bool,
+        telemetry: Telemetry | Literal["agent"] | None = None,
     ) -> None:
         self.chat_id: str = boot_payload["chatId"]
         """The conversation's id."""
@@ -95,7 +97,7 @@ class ChatAgentHarness(RunControl, Inspection):
             wait_timeout=wait_timeout,
             describe=lambda: describe_run(self._watch, self._driver.ledger, clock, self._run.task),
         )
-        self._platform = Platform(agent, self.chat_id, clock, self._new_id, self._watch)
+        self._platform = Platform(agent, self.chat_id, clock, self._new_id, self._watch, telemetry)
         self._seeds = Seeds(
             agent,
             reads_past=_reads_past(boot_payload, task_context),

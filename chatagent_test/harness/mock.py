@@ -14,6 +14,7 @@ from chatagent_test.harness.harness import ChatAgentHarness, Mode
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from chatagent.agent import Telemetry
     from chatagent.ids import IdGenerator
     from chatagent.session import Snapshot
     from chatagent.task import LocalValues
@@ -39,6 +40,7 @@ def mock_chat_agent(
     ids: IdGenerator | None = None,
     wait_timeout: float = 10.0,
     strict: bool = True,
+    telemetry: Telemetry | Literal["agent"] | None = None,
 ) -> ChatAgentHarness:
     """Make a harness that drives an agent's real run in memory, without network and without waiting.
 
@@ -62,6 +64,7 @@ def mock_chat_agent(
         wait_timeout: real seconds after which a driver call gives up.
         strict: `False` makes seeds that nothing reads a warning, and restores what the reference does after a failing
             `on_turn_complete`.
+        telemetry: watches the runs; `"agent"` is what the agent was defined with, which is off here by default.
 
     Raises:
         AgentNotRegisteredError: `agent` is no agent.
@@ -98,6 +101,7 @@ def mock_chat_agent(
         ids=ids,
         wait_timeout=wait_timeout,
         strict=strict,
+        telemetry=telemetry,
     )
     if snapshot is not None:
         harness.seed_snapshot(snapshot)

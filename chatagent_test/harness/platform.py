@@ -7,7 +7,7 @@ reads, so the real decoding and the real replay apply.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from chatagent.agent import RunEnvironment, parse_payload
 from chatagent.session import (
@@ -26,7 +26,7 @@ from chatagent_test.harness.watched_reads import watched_reads
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from chatagent.agent import ChatAgent
+    from chatagent.agent import ChatAgent, Telemetry
     from chatagent.clock import Clock
     from chatagent.ids import IdGenerator
     from chatagent.session import Direction, Record, Snapshot
@@ -52,6 +52,7 @@ class Platform:
         clock: the clock of store and runs.
         new_id: makes the ids of messages and calls.
         watch: sees the runs.
+        telemetry: watches them, too.
     """
 
     agent: ChatAgent[Any]
@@ -61,6 +62,7 @@ class Platform:
     watch: RunWatch
     store: InMemorySessionStore = field(init=False)
     snapshots: InMemorySnapshotStore = field(init=False)
+    telemetry: Telemetry | Literal["agent"] | None = None
     saved: Snapshot | None = None
     is_open: bool = False
     crash_plan: CrashPlan | None = None
@@ -130,6 +132,7 @@ class Platform:
             new_id=self.new_id,
             local_values=local_values,
             observer=self.watch,
+            telemetry=self.telemetry,
             ledger=ledger,
             around_tasks=None if self.crash_plan is None else self.crash_plan.around,
             strict=strict,
