@@ -379,9 +379,11 @@ def _check_callbacks(agent_id: str, option: str, given: Any, known: Sequence[str
 
 
 def _check_telemetry(agent_id: str, telemetry: object) -> None:
-    if telemetry is not None and not callable(getattr(telemetry, "observe", None)):
+    if telemetry is None:
+        return
+    if isinstance(telemetry, type) or not callable(getattr(telemetry, "observe", None)):
         raise AgentDefinitionError(
-            f"agent {agent_id!r}: `telemetry` has a method `observe`, like an `OpenTelemetry()`, unlike {telemetry!r}"
+            f"agent {agent_id!r}: `telemetry` is an object like `OpenTelemetry()`, not {telemetry!r}"
         )
 
 

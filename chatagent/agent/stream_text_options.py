@@ -70,7 +70,7 @@ def _facts(prompt: Prompt, telemetry: Mapping[str, str] | None) -> dict[str, obj
     known: dict[str, object] = {}
     if prompt.prompt_id:
         known = {"prompt.id": prompt.prompt_id, "prompt.version": prompt.version, "prompt.labels": tuple(prompt.labels)}
-    return known | dict(telemetry or {})
+    return known | {f"telemetry.{name}": value for name, value in (telemetry or {}).items()}
 
 
 def _provider_options(

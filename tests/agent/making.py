@@ -77,6 +77,7 @@ class Options(TypedDict, total=False):
     on_turn_error: Any
     chat_access_token_ttl: Any
     oom_machine: Any
+    telemetry: Any
     machine: Any
     queue: Any
     max_duration: Any
