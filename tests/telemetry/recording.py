@@ -89,7 +89,8 @@ class Recorded(SpanProcessor):
 
 
 def span_id(of: Any) -> int:
-    return (of.context if isinstance(of, ReadableSpan) else of).span_id
+    context: Any = of.context if isinstance(of, ReadableSpan) else of
+    return context.span_id
 
 
 def is_marked(span: ReadableSpan) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import logging
 import subprocess
 import sys
@@ -82,7 +83,7 @@ async def test_surroundings_that_say_nothing_leave_it_to_the_agent() -> None:
 
 async def test_builders_and_custom_agents_take_it_too() -> None:
     recorded = Recorded()
-    built = chat.with_client_data(schema=dict).agent(id="a", run=nothing, telemetry=recorded.telemetry)
+    built = chat.with_client_data(schema=str).agent(id="a", run=nothing, telemetry=recorded.telemetry)
     custom = chat.custom_agent(id="b", run=lambda payload, context: None, telemetry=recorded.telemetry)
 
     assert built.options.telemetry is custom.options.telemetry is recorded.telemetry
@@ -201,7 +202,9 @@ async def test_an_exception_without_words_changes_nothing() -> None:
             return "Mute()"
 
         def __str__(self) -> str:
-            if sys._getframe(1).f_globals["__name__"].startswith(("chatagent.telemetry", "opentelemetry")):
+            frame = inspect.currentframe()
+            caller = None if frame is None else frame.f_back
+            if caller is not None and caller.f_globals["__name__"].startswith(("chatagent.telemetry", "opentelemetry")):
                 raise RuntimeError("no words")
             return "mute"
 

@@ -10,8 +10,9 @@ from opentelemetry import trace
 from agent.making import agent_of, saying
 from agent.steering import CALL, always, steering_agent
 from chatagent import AbortController
+from chatagent.agent import HookCall, RunInfo, RunWork
 from chatagent.errors import OutOfMemoryError
-from chatagent_test import ChatAgentHarness, MockLanguageModel, mock_chat_agent, script
+from chatagent_test import ChatAgentHarness, MockLanguageModel, VirtualClock, mock_chat_agent, script
 from telemetry.recording import Recorded
 
 pytestmark = pytest.mark.anyio
@@ -119,6 +120,19 @@ async def test_a_callback_that_nobody_could_finish_ends_with_the_run() -> None:
 
     assert recorded.open == []
     assert recorded.failed["onReceived()"] == "cancelled"
+
+
+def test_a_call_that_nobody_came_to_await_ends_with_the_run() -> None:
+    recorded = Recorded()
+    info = RunInfo(agent_id="tester", chat_id="c-1", run_id="run-1", clock=VirtualClock())
+    observer = recorded.telemetry.observe(info)
+
+    with observer.during(RunWork()):
+        observer.hook_started(HookCall(name="on_received", event=None, turn=0, started_at=0))
+        assert recorded.open == ["onReceived()"]
+
+    assert recorded.open == []
+    assert recorded.failed == {"onReceived()": "cancelled"}
 
 
 async def test_the_next_run_on_the_session_has_spans_of_its_own() -> None:

@@ -26,6 +26,18 @@ def nothing(event: Any) -> None:
     return None
 
 
+def messages_of(event: Any) -> Any:
+    return event.messages
+
+
+def all_of(event: Any) -> Any:
+    return [*event.previous_messages, *event.incoming_messages]
+
+
+def no_tools(event: Any) -> dict[str, Any]:
+    return {}
+
+
 def traced(
     recorded: Recorded, model: MockLanguageModel | None = None, /, **options: Unpack[Options]
 ) -> ChatAgentHarness:
@@ -42,14 +54,9 @@ def raising(error: Exception) -> Callable[[Any], Any]:
 
 async def test_a_conversation_is_a_tree_for_each_turn_and_each_wait() -> None:
     recorded = Recorded()
-    same: dict[str, Any] = {
-        "hydrate_messages": lambda event: [*event.previous_messages, *event.incoming_messages],
-        "on_validate_messages": lambda event: event.messages,
-        "prepare_messages": lambda event: event.messages,
-        "tools": lambda event: {},
-    }
-    hooks: dict[str, Any] = dict.fromkeys(HOOK_NAMES, nothing) | same
-    agent = agent_of(saying("one", "two"), **hooks)
+    hooks: dict[str, Any] = dict.fromkeys(HOOK_NAMES, nothing)
+    hooks |= {"hydrate_messages": all_of, "on_validate_messages": messages_of, "prepare_messages": messages_of}
+    agent = agent_of(saying("one", "two"), tools=no_tools, **hooks)
 
     async with mock_chat_agent(agent, telemetry=recorded.telemetry) as harness:
         await harness.send_message("hello")
@@ -110,7 +117,7 @@ async def test_a_turn_says_what_it_answers_and_what_it_took() -> None:
         "gen_ai.usage.cumulative_output_tokens": 8,
         "gen_ai.usage.cumulative_total_tokens": 68,
     }
-    assert {dict(span.attributes or {})["gen_ai.conversation.id"] for span in recorded.spans} == {"c-7"}
+    assert {str((span.attributes or {})["gen_ai.conversation.id"]) for span in recorded.spans} == {"c-7"}
 
 
 async def test_an_action_is_no_turn() -> None:
