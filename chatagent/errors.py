@@ -148,13 +148,17 @@ class AbortError(ChatAgentError):
 
 
 class ChatContextError(ChatAgentError, RuntimeError):
-    """A function that needs a run (or a turn) was called where there is none."""
+    """A function that needs a run (or a turn) was called where there is none.
 
-    def __init__(self, name: str, *, needs: str = "run") -> None:
-        super().__init__(
-            f"{name} was called outside a {needs}; call it from a hook, a tool or `run` of a chat agent, "
-            "in a task that the run started"
-        )
+    Args:
+        name: what was called.
+        needs: `run` or `turn`.
+        advice: the way out, where it is not the usual one.
+    """
+
+    def __init__(self, name: str, *, needs: str = "run", advice: str | None = None) -> None:
+        usual = "call it from a hook, a tool or `run` of a chat agent, in a task that the run started"
+        super().__init__(f"{name} was called outside a {needs}; {advice or usual}")
         self.name, self.needs = name, needs
 
 

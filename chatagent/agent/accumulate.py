@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from chatagent.agent.events import HydrateMessagesEvent, ValidateMessagesEvent
 from chatagent.agent.merge import merge_incoming_into_stored
+from chatagent.agent.storable import storable_message
 from chatagent.errors import HookResultError
-from chatagent.ui import UIMessage, parse_ui_message
 
 if TYPE_CHECKING:
     from chatagent.agent.chain import MessageChain
     from chatagent.agent.run import AgentRun
     from chatagent.agent.state import TurnState
+    from chatagent.ui import UIMessage
 
 __all__ = ["accumulate", "hydrate", "ui_messages_from_hook"]
 
@@ -125,8 +126,8 @@ def ui_messages_from_hook(run: AgentRun, hook: str, result: object) -> list[UIMe
 
     Raises:
         HookResultError: it returned no list.
-        InvalidMessageError: one of them is no message.
+        InvalidMessageError: one of them is no message, or JSON cannot hold it.
     """
     if not isinstance(result, Sequence) or isinstance(result, str):
         raise HookResultError(hook=hook, expected="a list of UI messages", value=result)
-    return [parse_ui_message(message, generate_id=run.env.new_id) for message in cast("Sequence[Any]", result)]
+    return [storable_message(message, new_id=run.env.new_id) for message in cast("Sequence[Any]", result)]

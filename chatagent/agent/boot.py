@@ -21,7 +21,7 @@ from chatagent.agent.replay import committed_cursor, read_all
 from chatagent.agent.unclosed import close_turn
 from chatagent.agent.wire import Incoming
 from chatagent.agent.work import BootWork, ReadWork, RunWork
-from chatagent.errors import LeaseLostError, StoreError
+from chatagent.errors import LeaseLostError, OutOfMemoryError, StoreError
 from chatagent.session.store import RunRequest
 
 if TYPE_CHECKING:
@@ -70,6 +70,11 @@ async def _run_to_its_end(run: AgentRun) -> None:
     except LeaseLostError:
         if not run.cancelled:
             raise
+    except OutOfMemoryError:
+        raise
+    except Exception:
+        await run.settle_tasks(run.deferred, limit=EXIT_LIMIT)
+        raise
     finally:
         unsubscribe()
         await run.tasks.close()
@@ -207,7 +212,14 @@ async def recover(run: AgentRun, past: Past) -> None:
     if decision.is_overridden:
         # The hook has seen what was cut off, and would not be asked again once this run has begun a turn.
         await save_snapshot(run, past.out_end)
-    run.observer.booted(_report(past, decision))
+    report = _report(past, decision)
+    if report.suppressed:
+        logger.warning(
+            "session %r: `on_recovery_boot` has left messages out; nobody answers %s",
+            run.chat_id,
+            ", ".join(repr(message.id) for message in report.suppressed),
+        )
+    run.observer.booted(report)
 
 
 def _take_in_tail(run: AgentRun, past: Past) -> None:

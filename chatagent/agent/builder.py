@@ -5,7 +5,6 @@ A builder does not change: every method returns a new one, so that a common begi
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -210,13 +209,14 @@ class ChatBuilder(Generic[ClientDataT]):
         return make_agent(
             id=id,
             run=run,
-            hooks={name: _both(self.hooks.get(name), fn) for name, fn in own.items()},
+            hooks=own,
+            builder_hooks=self.hooks,
             client_data_schema=client_data_schema if self.schema is None else self.schema,
             action_schema=action_schema,
             tools=tools,
             compaction=compaction,
             pending_messages=pending_messages,
-            ui_message_stream_options={**(self.stream_options or {}), **(ui_message_stream_options or {})} or None,
+            ui_message_stream_options=_merged(self.stream_options, ui_message_stream_options),
             max_turns=max_turns,
             turn_timeout=turn_timeout,
             idle_timeout=idle_timeout,
@@ -264,17 +264,10 @@ class ChatBuilder(Generic[ClientDataT]):
         return replace(self, hooks={**self.hooks, name: fn})
 
 
-def _both(first: Callable[[Any], Any] | None, second: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
-    """Return a hook that calls the builder's, then the agent's; if the first raises, the second is not called (N-5)."""
-    if first is None or second is None:
-        return first or second
-
-    async def both(event: Any) -> Any:
-        result = None
-        for fn in (first, second):
-            result = fn(event)
-            if inspect.isawaitable(result):
-                result = await result
-        return result
-
-    return both
+def _merged(
+    options: UIMessageStreamOptions | None, own: UIMessageStreamOptions | None
+) -> UIMessageStreamOptions | None:
+    """Return the builder's stream options with the agent's on top (N-7); what is no mapping is refused later."""
+    if options is None or own is None:
+        return options if own is None else own
+    return {**options, **own}

@@ -6,18 +6,22 @@ An agent is completed by decorators until it is first booted; from then on it do
 from __future__ import annotations
 
 import difflib
+import inspect
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, cast
 
 from chatagent.agent.compaction_options import COMPACTION_CALLBACKS, CompactionOptions
 from chatagent.agent.pending_messages import PENDING_MESSAGES_CALLBACKS, PendingMessagesOptions
 from chatagent.clock import Duration, to_seconds
 from chatagent.errors import AgentDefinitionError
+from chatagent.generate import Tool
 from chatagent.ui import schema_parser
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable
 
     from chatagent.agent.events import (
         ActionEvent,
@@ -115,11 +119,19 @@ class ChatAgent(Generic[ClientDataT]):
     """
 
     def __init__(
-        self, options: AgentOptions, *, run: Callable[..., object] | None, hooks: Mapping[str, Callable[..., object]]
+        self,
+        options: AgentOptions,
+        *,
+        run: Callable[..., object] | None,
+        hooks: Mapping[str, Callable[..., object]],
+        builder_hooks: Mapping[str, Callable[..., object]] = MappingProxyType({}),
     ) -> None:
         self.options = options
         self._run = run
-        self._hooks = dict(hooks)
+        self._own_hooks = dict(hooks)
+        self._builder_hooks = builder_hooks
+        self._hooks = {name: _both(builder_hooks.get(name), hooks.get(name)) for name in (*builder_hooks, *hooks)}
+        """What is called: the builder's hook, the agent's own, or one behind the other (N-5)."""
         self._sealed = False
         self._warned: set[str] = set()
         self.parse_client_data = _parser(options.client_data_schema, "client_data_schema")
@@ -259,10 +271,11 @@ class ChatAgent(Generic[ClientDataT]):
         self._check_open(f"`{name}`")
         if self.options.is_custom:
             raise AgentDefinitionError(f"agent {self.id!r} is a custom agent, which has no hooks such as `{name}`")
-        if name in self._hooks:
+        if name in self._own_hooks:
             raise AgentDefinitionError(f"agent {self.id!r} has `{name}` already: a hook is given once")
         _check_callable(self.id, name, fn)
-        self._hooks[name] = fn
+        self._own_hooks[name] = fn
+        self._hooks[name] = _both(self._builder_hooks.get(name), fn)
         return fn
 
     def _check_open(self, what: str) -> None:
@@ -280,6 +293,7 @@ def make_agent(
     id: str,
     run: Callable[..., object] | None,
     hooks: Mapping[str, Callable[..., object] | None],
+    builder_hooks: Mapping[str, Callable[..., object]],
     turn_timeout: Duration,
     preload_timeout: Duration | None,
     chat_access_token_ttl: Duration,
@@ -304,8 +318,10 @@ def make_agent(
     ):
         _check_callbacks(id, name, values[name], callbacks, required)
     _check_telemetry(id, values["telemetry"])
+    _check_tools(id, values["tools"])
+    _check_stream_options(id, values["ui_message_stream_options"])
     given = {name: hook for name, hook in hooks.items() if hook is not None}
-    for name, hook in given.items():
+    for name, hook in (*builder_hooks.items(), *given.items()):
         _check_callable(id, name, hook)
     if run is not None:
         _check_callable(id, "run", run)
@@ -316,7 +332,7 @@ def make_agent(
         chat_access_token_ttl=to_seconds(chat_access_token_ttl, argument="chat_access_token_ttl"),
         **values,
     )
-    return ChatAgent(options, run=run, hooks=given)
+    return ChatAgent(options, run=run, hooks=given, builder_hooks=builder_hooks)
 
 
 def make_custom_agent(
@@ -385,6 +401,44 @@ def _check_telemetry(agent_id: str, telemetry: object) -> None:
         raise AgentDefinitionError(
             f"agent {agent_id!r}: `telemetry` is an object like `OpenTelemetry()`, not {telemetry!r}"
         )
+
+
+def _check_tools(agent_id: str, given: object) -> None:
+    """Check how tools are declared; what is in the list is checked when a turn resolves them."""
+    is_collection = isinstance(given, Mapping | Sequence) and not isinstance(given, str)
+    # A tool can be called too, and would be taken for the function that gives the tools of a turn.
+    is_function = callable(cast("object", given)) and not isinstance(given, Tool)
+    if given is not None and not is_collection and not is_function:
+        raise AgentDefinitionError(
+            f"agent {agent_id!r}: `tools` is {given!r}; give a list of tools, tools by name, or a function that "
+            "returns those of a turn"
+        )
+
+
+def _check_stream_options(agent_id: str, given: object) -> None:
+    if given is not None and not isinstance(given, Mapping):
+        raise AgentDefinitionError(
+            f"agent {agent_id!r}: `ui_message_stream_options` is {given!r}; give options by name, such as "
+            '{"send_reasoning": False}'
+        )
+
+
+def _both(first: Callable[..., Any] | None, second: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Return a hook that calls the builder's, then the agent's; if the first raises, the second is not called (N-5)."""
+    if first is None or second is None:
+        only = first or second
+        assert only is not None
+        return only
+
+    async def both(event: Any) -> Any:
+        result = None
+        for fn in (first, second):
+            result = fn(event)
+            if inspect.isawaitable(result):
+                result = await result
+        return result
+
+    return both
 
 
 def _parser(schema: Any, argument: str) -> Callable[[Any], Any]:

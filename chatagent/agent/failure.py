@@ -21,15 +21,17 @@ __all__ = ["fail_turn", "keep_what_is_there"]
 
 logger = logging.getLogger("chatagent")
 
+MAX_OWN_WORDS = 1_000
+"""Characters of an exception's own words that go on the wire; some carry whole stacks of frames in them (F-99)."""
 MAX_ERROR_TEXT = 100_000
-"""Characters of an exception's words that go on the wire: a record has a limit, and a turn must be able to fail."""
+"""Characters of what the agent makes of an exception: a record has a limit, and a turn must be able to fail."""
 
 
 async def fail_turn(run: AgentRun, turn: TurnState, error: Exception) -> None:
     """Close a turn or an action that an exception ended; the run goes on."""
     turn.error, turn.finish_reason = error, "error"
     turn.stopped = turn.stop.signal.aborted and not run.cancelled
-    run.out.write(Error(error_text=_text(run, error)[:MAX_ERROR_TEXT]))
+    run.out.write(Error(error_text=_text(run, error)))
     turn.out_seq = await write_turn_complete(run, turn, token=None)
     if turn.is_action:
         return
@@ -53,15 +55,20 @@ async def fail_turn(run: AgentRun, turn: TurnState, error: Exception) -> None:
 def _text(run: AgentRun, error: Exception) -> str:
     """Return what the client reads (E-2, G-44): what the agent makes of it, else the exception's own words."""
     if run.options.on_turn_error is None:
-        return str(error)
+        return _own_words(error)
     try:
         text = run.options.on_turn_error(error)
     except Exception:  # the user's function
         logger.exception("`on_turn_error` of agent %r failed", run.agent.id)
         return "An error occurred."
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-        return str(error)
-    return text
+        return _own_words(error)
+    return text[:MAX_ERROR_TEXT]
+
+
+def _own_words(error: Exception) -> str:
+    words = str(error)
+    return words if len(words) <= MAX_OWN_WORDS else f"{words[: MAX_OWN_WORDS - 1]}…"
 
 
 async def keep_what_is_there(run: AgentRun, turn: TurnState) -> list[UIMessage]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from chatagent.agent.chain import MessageChain
 from chatagent.agent.merge import tool_parts
 from chatagent.agent.run import this_run
+from chatagent.agent.storable import storable_message
 from chatagent.errors import InvalidMessageError
 from chatagent.ui import UIMessage, parse_ui_message
 
@@ -92,12 +93,12 @@ class History:
         """Replace the whole history; an empty list clears it.
 
         Raises:
-            InvalidMessageError: one of them is no message; nothing was changed.
+            InvalidMessageError: one of them is no message, or JSON cannot hold it; nothing was changed.
         """
         run = this_run("chat.history.set")
         if not isinstance(messages, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
             raise InvalidMessageError(field="messages", value=messages, problem="give a list of messages")
-        parsed = [parse_ui_message(cast("Any", message), generate_id=run.env.new_id) for message in messages]
+        parsed = [storable_message(message, new_id=run.env.new_id) for message in messages]
         run.state.conversation.override = MessageChain(parsed)
 
     def remove(self, message_id: str) -> None:
@@ -116,13 +117,13 @@ class History:
         """Put another message in the place of one; an unknown id changes nothing.
 
         Raises:
-            InvalidMessageError: it is no message; nothing was changed.
+            InvalidMessageError: it is no message, or JSON cannot hold it; nothing was changed.
         """
         run = this_run("chat.history.replace")
         conversation = run.state.conversation
         position = conversation.seen.position(message_id)
         if position is not None:
-            parsed = parse_ui_message(cast("Any", message), generate_id=run.env.new_id)
+            parsed = storable_message(message, new_id=run.env.new_id)
             conversation.override = conversation.seen.replace(position, parsed)
 
     def slice(self, start: int, end: int | None = None) -> None:

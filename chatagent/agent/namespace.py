@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from chatagent.agent.builder import ChatBuilder
@@ -28,10 +29,11 @@ from chatagent.agent.work import StreamWork
 from chatagent.agent.writer import PipeResult, StreamWriter, start_pipe, start_writer, to_chunk
 from chatagent.clock import Duration, to_seconds
 from chatagent.current import current_clock
+from chatagent.errors import ChatContextError, InvalidArgumentError
 from chatagent.model import ModelMessage, parse_model_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from chatagent.agent.compaction_options import CompactionState, CompactResult, ShouldCompactEvent, SummarizeEvent
     from chatagent.agent.stream_text_options import LanguageModelRegistry
@@ -226,14 +228,16 @@ class Chat(ChatBuilder[Any], CustomFunctions):
     def defer(self, work: Awaitable[Any] | Callable[[], Awaitable[Any]]) -> None:
         """Let work run beside the turn; it is waited for, 5 seconds at most, before the completion hooks (N-40).
 
-        Registered in `on_turn_complete` it runs while the run waits for the next message. Outside a turn it runs all
-        the same, with a warning (G-41). Its failure is logged and changes nothing.
+        Registered in `on_turn_complete` it runs while the run waits for the next message. Its failure is logged and
+        changes nothing.
 
         Args:
             work: an awaitable, or a function that returns one and is called at once.
 
         Raises:
             TypeError: it is neither.
+            ChatContextError: no turn is on; the work runs all the same, but nothing waits for it (G-41). Where the run
+                is not strict this is a `RuntimeWarning`.
         """
         run = this_run("chat.defer")
         if not callable(work) and not inspect.isawaitable(work):
@@ -241,11 +245,11 @@ class Chat(ChatBuilder[Any], CustomFunctions):
         task = run.tasks.start(lambda: _deferred(work), name="deferred work")
         run.deferred = {each for each in run.deferred if not each.done} | {task}
         if run.turn is None:
-            warnings.warn(
-                "chat.defer was called outside a turn: nothing waits for this work before the run ends",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            advice = "the work runs, but nothing waits for it before the run ends; call it from a hook of a turn"
+            error = ChatContextError("chat.defer", needs="turn", advice=advice)
+            if run.env.strict:
+                raise error
+            warnings.warn(str(error), RuntimeWarning, stacklevel=2)
         elif run.turn.out_seq is None:
             run.turn.deferred.append(task)
 
@@ -282,8 +286,16 @@ class Chat(ChatBuilder[Any], CustomFunctions):
         this_run("chat.set_idle_timeout").state.idle_timeout = to_seconds(seconds, argument="seconds")
 
     def set_ui_message_stream_options(self, options: UIMessageStreamOptions) -> None:
-        """Set options for the next conversion of an answer to chunks; they are forgotten behind it (N-60)."""
-        this_run("chat.set_ui_message_stream_options").state.stream_options = options
+        """Set options for the next conversion of an answer to chunks; they are forgotten behind it (N-60).
+
+        Raises:
+            InvalidArgumentError: these are no options by name.
+        """
+        run = this_run("chat.set_ui_message_stream_options")
+        if not isinstance(options, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            problem = 'give options by name, such as {"send_reasoning": False}'
+            raise InvalidArgumentError(argument="options", value=options, problem=problem)
+        run.state.stream_options = options
 
     def local(self, schema: type[T], *, id: str) -> ChatLocal[T]:
         """Declare a record that belongs to a run (N-35).

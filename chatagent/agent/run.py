@@ -230,9 +230,9 @@ class AgentRun:
     def write_response_chunk(self, chunk: Chunk) -> None:
         """Write a chunk of user code's; a part that belongs into the answer is kept for it (N-22, N-26)."""
         part = response_part(chunk)
+        self.out.write(chunk)  # first: a chunk that it refuses must not get into the answer
         if part is not None and self.turn is not None:
             self.turn.response_parts.append(part)
-        self.out.write(chunk)
 
     def parse_client_data(self, payload: WirePayload) -> Any:
         """Return a payload's client data, parsed by the agent's schema (W-3).

@@ -30,9 +30,9 @@ def to_chunk(value: Chunk | Mapping[str, Any]) -> Chunk:
     """Return user code's chunk as an object; a dict is read by the wire's rules.
 
     Raises:
-        ChunkError: it is no chunk, or lacks a field. Types that nobody knows pass.
+        ChunkError: it is no chunk, lacks a field, or has a type that nobody knows; an `UnknownChunk` passes.
     """
-    return parse_chunk(cast("Any", value), allow_unknown=True)
+    return parse_chunk(cast("Any", value))
 
 
 def response_part(chunk: Chunk) -> DataUIPart | None:

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from chatagent.errors import InvalidArgumentError
 from chatagent.generate.steps import StepResult
 
-__all__ = ["StopCondition", "StopWhen", "has_tool_call", "is_loop_finished", "is_step_count", "should_stop"]
+__all__ = [
+    "StopCondition",
+    "StopWhen",
+    "check_stop_when",
+    "has_tool_call",
+    "is_loop_finished",
+    "is_step_count",
+    "should_stop",
+]
 
 StopCondition: TypeAlias = Callable[[Sequence[StepResult]], bool | Awaitable[bool]]
 """Says whether the loop ends, given all finished steps."""
@@ -40,6 +48,22 @@ def has_tool_call(*names: str) -> StopCondition:
 def is_loop_finished() -> StopCondition:
     """Return a condition that never holds: the loop runs until the model calls no more tools."""
     return lambda _steps: False
+
+
+def check_stop_when(stop_when: object) -> None:
+    """Check that an argument is a condition, or a list of them.
+
+    Raises:
+        InvalidArgumentError: it is something else.
+    """
+    problem = "give a condition, such as is_step_count(5), or a list of them"
+    if callable(stop_when):
+        return
+    if not isinstance(stop_when, Sequence) or isinstance(stop_when, str):
+        raise InvalidArgumentError(argument="stop_when", value=stop_when, problem=problem)
+    for index, condition in enumerate(cast("Sequence[object]", stop_when)):
+        if not callable(condition):
+            raise InvalidArgumentError(argument=f"stop_when[{index}]", value=condition, problem=problem)
 
 
 async def should_stop(stop_when: StopWhen, steps: Sequence[StepResult]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from chatagent.current import current_new_id, current_run
@@ -12,7 +13,7 @@ from chatagent.generate.output import output_of
 from chatagent.generate.result import StreamTextResult
 from chatagent.generate.retry import check_max_retries
 from chatagent.generate.settings import Plan, StepSettings, Timeouts, check_whole, tool_choice_of
-from chatagent.generate.stop import is_step_count
+from chatagent.generate.stop import check_stop_when, is_step_count
 from chatagent.generate.toolset import tools_by_name
 from chatagent.ids import random_id
 from chatagent.model import CallSettings, ToolChoice
@@ -20,7 +21,7 @@ from chatagent.providers.resolve import resolve_model
 from chatagent.signals import AbortSignal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from chatagent.generate.approval import ToolApproval
     from chatagent.generate.settings import PrepareStep, Transform
@@ -122,6 +123,10 @@ def stream_text(
     if not hasattr(model, "do_stream"):
         problem = 'a model object, such as OpenAIChatModel("…"), or its name, such as "openai:…"'
         raise InvalidArgumentError(argument="model", value=model, problem=problem)
+    _check_conversation("prompt", prompt)
+    _check_conversation("messages", messages)
+    if stop_when is not None:
+        check_stop_when(stop_when)
     check_max_retries(max_retries)
     check_whole("tool_call_concurrency", tool_call_concurrency, least=1)
     given = cast("dict[str, Any]", dict(callbacks_and_settings))
@@ -171,3 +176,10 @@ def stream_text(
         callbacks=cast("Callbacks", {key: value for key, value in given.items() if value is not None}),
     )
     return StreamTextResult(Call(plan), shape)
+
+
+def _check_conversation(argument: str, value: object) -> None:
+    """Refuse what is neither a text nor a list of messages; the messages are checked when the model is asked."""
+    if value is not None and (not isinstance(value, Iterable) or isinstance(value, Mapping | bytes)):
+        problem = "give a list of messages, or as `prompt` a text"
+        raise InvalidArgumentError(argument=argument, value=cast("object", value), problem=problem)

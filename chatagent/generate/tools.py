@@ -203,8 +203,11 @@ def tool(
         The tool; or a decorator that makes one, if neither a function nor a schema was given.
 
     Raises:
-        ToolDefinitionError: no schema can be made; the message names the parameter.
+        ToolDefinitionError: the name is none that a model could call, or no schema can be made; the message names the
+            parameter.
     """
+    if name is not None:
+        _check_name(name)
     if function is not None:
         return _of_function(function, name, options)
     if input_schema is not None:
@@ -239,6 +242,7 @@ def provider_tool(
         execute: runs it here, if the provider leaves that to the caller.
         **options: see `ToolOptions`.
     """
+    _check_name(name)
     made = _of_schema(input_schema or {"type": "object"}, execute, name, options)
     return replace(
         made,
@@ -297,7 +301,7 @@ def _runner(execute: Execute) -> Callable[[Any, ToolCallOptions], object]:
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
-def _check_name(name: str) -> None:
-    if not _NAME.fullmatch(name):
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         msg = f"a tool cannot be named {name!r}; give `name=` a word of letters, digits, `_` and `-`"
         raise ToolDefinitionError(msg)

@@ -365,8 +365,14 @@ class Channel:
             insort(self._buffer, record, key=lambda each: each.seq)
 
     def _tell_handlers(self, record: Record) -> bool:
-        verdicts = [self._offer(handler, record) for handler in tuple(self._handlers.values())]
-        return any(verdicts)
+        """Show a record to all handlers; those that a handler has attached come last, if it is still to be had."""
+        told: set[object] = set()
+        is_claimed = False
+        while not is_claimed and (new := [each for each in self._handlers.items() if each[0] not in told]):
+            told.update(key for key, _ in new)
+            verdicts = [self._offer(handler, record) for _, handler in new]
+            is_claimed = any(verdicts)
+        return is_claimed
 
     def _offer(self, handler: Callable[[Record], object], record: Record) -> bool:
         """Call a handler; a failing one never breaks the dispatch (C-39)."""

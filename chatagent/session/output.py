@@ -40,8 +40,8 @@ class RunOutput:
     def write(self, chunk: object) -> None:
         """Write one chunk as a data record; a plain call."""
         if self._opening:
-            headers, self._opening = self._opening, ()
-            self._writer.write(NewRecord(chunk, headers))
+            self._writer.write(NewRecord(chunk, self._opening))
+            self._opening = ()  # only now: a refused chunk is no record, so the next one is the first
         else:
             self._writer.write_data(chunk)
 

@@ -130,11 +130,11 @@ def make_run_context(overrides: Mapping[str, Any] | None = None, *, now: float) 
         now: the instant that the times of the run and its attempt begin with, in seconds since 1970.
 
     Raises:
-        InvalidArgumentError: a section or a field that a run context does not have.
+        InvalidArgumentError: a section or a field that a run context does not have, or something that is no mapping.
     """
-    sections = dict(overrides or {})
+    sections = _sections(overrides or {})
     if set(sections) == {"ctx"}:
-        sections = dict(sections["ctx"])
+        sections = _sections(sections["ctx"])
     base = RunContext(
         attempt=AttemptInfo(started_at=now),
         run=RunInfo(created_at=now, started_at=now),
@@ -147,6 +147,12 @@ def make_run_context(overrides: Mapping[str, Any] | None = None, *, now: float) 
             raise InvalidArgumentError(argument="task_context", value=name, problem=f"its sections are {known}")
         changed[name] = _override(getattr(base, name), name, values)
     return replace(base, **changed)
+
+
+def _sections(given: object) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise InvalidArgumentError(argument="task_context", value=given, problem="a mapping of its sections")
+    return dict(cast("Mapping[str, Any]", given))
 
 
 def _override(section: Any, name: str, values: object) -> object:

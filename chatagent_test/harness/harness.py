@@ -378,7 +378,10 @@ class ChatAgentHarness(RunControl, Inspection):
             BaseException: what ended the run, if it failed and no driver has told yet.
         """
         self._begin_waiting()
-        await self._driver.until(lambda: self._watch.ended, "wait_ended: the run goes on")
+        what = "the run goes on"
+        if not self._run.started:
+            what = "nothing was started: in mode submit-message the run boots with its first message; send that"
+        await self._driver.until(lambda: self._watch.ended, f"wait_ended: {what}")
         self._failures.raise_run_error()
 
     async def settle(self) -> None:

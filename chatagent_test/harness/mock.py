@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from chatagent.agent import ChatAgent
 from chatagent.clock import Clock, SystemClock
 from chatagent.errors import AgentNotRegisteredError, InvalidArgumentError
+from chatagent.task import make_run_context
 from chatagent.ui import UIMessage, to_wire
 from chatagent_test.clock import VirtualClock
 from chatagent_test.harness.harness import ChatAgentHarness, Mode
@@ -73,6 +74,8 @@ def mock_chat_agent(
     """
     if not isinstance(agent, ChatAgent):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
         raise AgentNotRegisteredError(agent)
+    _check_text("chat_id", chat_id)
+    make_run_context(task_context, now=0.0)  # so that what is wrong with it is told here
     mode = mode or ("continuation" if continuation else "preload" if preload else "submit-message")
     if mode not in get_args(Mode):
         raise InvalidArgumentError(argument="mode", value=mode, problem=f"one of {', '.join(get_args(Mode))}")
@@ -106,6 +109,11 @@ def mock_chat_agent(
     if snapshot is not None:
         harness.seed_snapshot(snapshot)
     return harness
+
+
+def _check_text(argument: str, value: object) -> None:
+    if not isinstance(value, str) or not value:
+        raise InvalidArgumentError(argument=argument, value=value, problem="a text of at least one character")
 
 
 def _make_clock(clock: Literal["virtual", "real"] | Clock) -> Clock:

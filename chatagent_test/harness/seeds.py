@@ -6,7 +6,8 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from chatagent.errors import HarnessStateError
+from chatagent.errors import HarnessStateError, InvalidArgumentError
+from chatagent.session import Snapshot
 from chatagent.ui import Start, parse_chunk, parse_ui_message
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
     from chatagent.agent import ChatAgent
     from chatagent.ids import IdGenerator
-    from chatagent.session import Snapshot
     from chatagent.ui import Chunk, UIMessage
 
 __all__ = ["Seeds"]
@@ -56,6 +56,9 @@ class Seeds:
 
     def seed_snapshot(self, snapshot: Snapshot | Mapping[str, Any] | None) -> None:
         """See `ChatAgentHarness.seed_snapshot`."""
+        if snapshot is not None and not isinstance(snapshot, Snapshot | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            problem = "give a Snapshot, such as get_snapshot() returns, or its wire form"
+            raise InvalidArgumentError(argument="snapshot", value=snapshot, problem=problem)
         if snapshot is None:
             self.snapshot = None
         elif self._is_read("snapshot"):

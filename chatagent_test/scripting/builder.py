@@ -115,6 +115,12 @@ class Script:
             error_or_status: an exception, an error text, or an HTTP status.
             retry_after: seconds that the provider asks to wait; only with a status.
         """
+        if not isinstance(error_or_status, Exception | str | int):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise InvalidArgumentError(
+                argument="error_or_status",
+                value=error_or_status,
+                problem="give an exception, a text, or an HTTP status",
+            )
         if isinstance(error_or_status, int) and not 400 <= error_or_status <= 599:
             raise InvalidArgumentError(
                 argument="error_or_status", value=error_or_status, problem="an HTTP status of an error is 400 to 599"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from chatagent.errors import (
     SnapshotVersionError,
     UnknownStreamPartError,
 )
+from chatagent.ui import UIMessage
 from chatagent_test import ChatAgentHarness, MockLanguageModel, mock_chat_agent, script
 
 pytestmark = pytest.mark.anyio
@@ -462,6 +464,10 @@ async def test_what_cannot_be_deferred_fails_the_turn_by_name(work: Any) -> None
     assert str(turn.error) == f"chat.defer takes an awaitable, or a function that returns one, not {work!r}"
 
 
+RATE = {"id": "a-1", "role": "assistant", "parts": [{"type": "data-x", "data": {"rate": math.inf}}]}
+NOT_FINITE = "JSON has no numbers that are not finite"
+
+
 @pytest.mark.parametrize(
     ("messages", "text"),
     [
@@ -469,6 +475,8 @@ async def test_what_cannot_be_deferred_fails_the_turn_by_name(work: Any) -> None
         (42, "message: `messages` is 42: give a list of messages"),
         ({"role": "user"}, "message: `messages` is {'role': 'user'}: give a list of messages"),
         ([42], "message: `message` is 42: give a UIMessage, or a dict with `role` and `parts`"),
+        ([RATE], f"message: `parts[0].data.rate` is inf: {NOT_FINITE}"),
+        ([user("u-2"), UIMessage.model_validate(RATE)], f"message: `parts[0].data.rate` is inf: {NOT_FINITE}"),
     ],
 )
 async def test_what_is_no_history_fails_the_turn_by_name(messages: Any, text: str) -> None:
@@ -478,3 +486,50 @@ async def test_what_is_no_history_fails_the_turn_by_name(messages: Any, text: st
     assert isinstance(turn.error, InvalidMessageError)
     assert str(turn.error) == text
     assert kept(harness)[0] == "u-1"
+
+
+@pytest.mark.parametrize(
+    "hooks",
+    [
+        {"on_validate_messages": lambda event: [RATE]},
+        {"hydrate_messages": lambda event: [RATE]},
+        {"on_turn_start": lambda event: chat.history.replace(event.ui_messages[0].id, RATE)},
+    ],
+    ids=["validated", "hydrated", "replaced"],
+)
+async def test_a_message_that_no_snapshot_could_hold_fails_the_turn_that_brings_it_in(hooks: Any) -> None:
+    async with mock_chat_agent(agent_of(**hooks)) as harness:
+        turn = await harness.send_message(user("u-1"))
+
+    assert isinstance(turn.error, InvalidMessageError)
+    assert str(turn.error) == f"message: `parts[0].data.rate` is inf: {NOT_FINITE}"
+
+
+@pytest.mark.parametrize("options", [5, None, "send_reasoning", ["send_reasoning"]])
+async def test_what_is_no_set_of_stream_options_fails_the_turn_by_name(options: Any) -> None:
+    agent = agent_of(on_turn_start=lambda event: chat.set_ui_message_stream_options(options))
+
+    async with mock_chat_agent(agent) as harness:
+        turn = await harness.send_message("hello")
+
+    assert isinstance(turn.error, InvalidArgumentError)
+    assert str(turn.error) == f'`options` is {options!r}: give options by name, such as {{"send_reasoning": False}}'
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"chat_id": None}, "`chat_id` is None: a text of at least one character"),
+        ({"chat_id": ""}, "`chat_id` is '': a text of at least one character"),
+        ({"chat_id": 7}, "`chat_id` is 7: a text of at least one character"),
+        (
+            {"snapshot": 5, "continuation": True},
+            "`snapshot` is 5: give a Snapshot, such as get_snapshot() returns, or its wire form",
+        ),
+    ],
+)
+def test_a_harness_with_an_option_that_it_cannot_have_is_refused(options: Any, text: str) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        mock_chat_agent(agent_of(), **options)
+
+    assert str(caught.value) == text

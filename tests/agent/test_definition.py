@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter
 
 from agent.making import agent_of, asking, saying, types
-from chatagent import ChatAgent, chat
+from chatagent import ChatAgent, chat, tool
 from chatagent.agent import HOOK_NAMES, ChatBuilder
 from chatagent.errors import AgentDefinitionError, InvalidArgumentError
 from chatagent_test import mock_chat_agent, script
@@ -188,6 +188,33 @@ def test_an_option_that_nobody_knows_is_refused(name: str, text: str) -> None:
     assert str(caught.value) == text
 
 
+@tool
+def alone() -> str:
+    """Stand alone."""
+    return "alone"
+
+
+TOOLS = "; give a list of tools, tools by name, or a function that returns those of a turn"
+OPTIONS = '; give options by name, such as {"send_reasoning": False}'
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"tools": 5}, f"`tools` is 5{TOOLS}"),
+        ({"tools": "add"}, f"`tools` is 'add'{TOOLS}"),
+        ({"tools": alone}, f"`tools` is {alone!r}{TOOLS}"),
+        ({"ui_message_stream_options": 5}, f"`ui_message_stream_options` is 5{OPTIONS}"),
+    ],
+    ids=["tools", "a-text", "one-tool", "stream-options"],
+)
+def test_an_option_of_the_wrong_kind_is_refused(options: Any, text: str) -> None:
+    with pytest.raises(AgentDefinitionError) as caught:
+        agent_of(**options)
+
+    assert str(caught.value) == f"agent 'tester': {text}"
+
+
 async def test_two_agents_may_have_the_same_id() -> None:
     """N-4: definitions are values."""
     one, two = agent_of(saying("one")), agent_of(saying("two"))
@@ -268,6 +295,23 @@ async def test_every_hook_of_a_builder_is_called() -> None:
         await harness.send_message("b")
 
     assert order == [*names, *names[3:6]]
+
+
+async def test_a_hook_by_decorator_goes_with_that_of_the_builder() -> None:
+    """N-5: it is the agent's own, as if it had been given by argument; a second one is refused."""
+    order: list[str] = []
+    agent = chat.with_ui_message().on_boot(lambda event: order.append("builder")).agent(id="t", run=nothing)
+
+    @agent.on_boot
+    def own(event: Any) -> None:
+        order.append("agent")
+
+    with pytest.raises(AgentDefinitionError, match=r"^agent 't' has `on_boot` already: a hook is given once$"):
+        agent.on_boot(own)
+    async with mock_chat_agent(agent) as harness:
+        await harness.start()
+
+    assert order == ["builder", "agent"]
 
 
 async def test_the_last_hook_of_a_name_counts() -> None:

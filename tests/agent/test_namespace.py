@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +15,19 @@ from agent.making import (
     agent_of,
     asking,
     assistant,
+    kept,
     parts_of,
     prompt_of,
     roles,
     saying,
+    texts,
     tool_part,
     types,
     user,
 )
 from chatagent import ChatContextError, chat, locals, stream_text, tool
-from chatagent.errors import ChunkError, LocalNotFoundError
-from chatagent.ui import TextDelta, to_wire
+from chatagent.errors import ChunkError, InvalidArgumentError, LocalNotFoundError
+from chatagent.ui import TextDelta, parse_chunk, to_wire
 from chatagent_test import ChatAgentHarness, ChunkStream, mock_chat_agent, script
 
 if TYPE_CHECKING:
@@ -175,15 +178,51 @@ async def test_a_tool_may_write() -> None:
             "chunk 'text-delta': `delta` is <absent>: the key is required: give a string",
         ),
         (7, "chunk <absent>: `chunk` is 7: give a chunk, or a dict with a `type`"),
+        (
+            {"type": "bogus"},
+            "chunk 'bogus': `type` is 'bogus': no chunk has this type; data of your own goes into a `data-NAME` chunk",
+        ),
     ],
 )
-async def test_what_is_no_chunk_is_refused_where_it_is_written(chunk: Any, text: str) -> None:
-    async with mock_chat_agent(agent_of(on_turn_start=lambda event: event.writer.write(chunk))) as harness:
+@pytest.mark.parametrize("way", ["event.writer", "chat.response", "chat.stream"])
+async def test_what_is_no_chunk_is_refused_where_it_is_written(chunk: Any, text: str, way: str) -> None:
+    ways: dict[str, Any] = {
+        "event.writer": lambda event: event.writer.write(chunk),
+        "chat.response": lambda event: chat.response.write(chunk),
+        "chat.stream": lambda event: chat.stream.append(chunk),
+    }
+
+    async with mock_chat_agent(agent_of(on_turn_start=ways[way])) as harness:
         turn = await harness.send_message("hello")
 
     assert isinstance(turn.error, ChunkError)
     assert str(turn.error) == text
     assert types(turn) == FAILED_TURN
+
+
+async def test_a_chunk_of_a_type_that_nobody_knows_may_be_written_on_purpose() -> None:
+    chunk = parse_chunk({"type": "future", "x": 1}, allow_unknown=True)
+
+    async with mock_chat_agent(agent_of(on_turn_start=lambda event: chat.response.write(chunk))) as harness:
+        turn = await harness.send_message("hello")
+
+    assert turn.raw_chunks[0] == {"type": "future", "x": 1}
+
+
+async def test_data_that_json_cannot_hold_is_refused_and_gets_nowhere() -> None:
+    """Neither into the answer, where it would make every later snapshot fail, nor in the way of the turn's header."""
+
+    def write(event: Any) -> None:
+        with pytest.raises(InvalidArgumentError, match=r"is inf: JSON has no numbers that are not finite$"):
+            chat.response.write({"type": "data-rate", "data": [math.inf]})
+
+    async with mock_chat_agent(agent_of(saying("one"), on_turn_start=write)) as harness:
+        turn = await harness.send_message("hello")
+
+    assert turn.error is None
+    assert part_types(turn.message) == ["step-start", "text"]
+    assert texts(kept(harness)) == ["hello", "one"]
+    assert dict(harness.out_records[0].headers) == {"turn-in-event-id": "0"}
 
 
 async def test_a_writer_merges_a_stream_and_the_hook_s_caller_waits_for_it() -> None:
@@ -420,18 +459,59 @@ async def test_deferred_work_that_the_end_of_the_run_meets_may_finish() -> None:
     assert order == ["done"]
 
 
-async def test_deferring_outside_a_turn_warns_and_works_all_the_same() -> None:
+OUTSIDE = (
+    "chat.defer was called outside a turn; the work runs, but nothing waits for it before the run ends; call it from a "
+    "hook of a turn"
+)
+
+
+async def test_deferring_outside_a_turn_raises_and_the_work_is_done_all_the_same() -> None:
     """G-41: silently dropped by the reference."""
+    order: list[str] = []
+
+    async def work() -> None:
+        await chat.sleep(1)
+        order.append("done")
+
+    harness = mock_chat_agent(agent_of(on_boot=lambda event: chat.defer(work)))
+
+    with pytest.raises(ChatContextError) as caught:
+        await harness.start()
+    await harness.close()
+
+    assert str(caught.value) == OUTSIDE
+    assert order == ["done"]
+
+
+async def test_not_strict_deferring_outside_a_turn_warns_and_works_all_the_same() -> None:
+    """G-41, `strict=False`."""
+    order: list[str] = []
+
+    async def work() -> None:
+        await chat.sleep(1)
+        order.append("done")
+
+    with pytest.warns(RuntimeWarning) as told:
+        async with mock_chat_agent(agent_of(on_boot=lambda event: chat.defer(work)), strict=False) as harness:
+            await harness.send_message("hello")
+
+    assert [str(each.message) for each in told] == [OUTSIDE]
+    assert order == ["done"]
+
+
+async def test_deferring_while_the_run_waits_is_logged_and_the_work_is_done(caplog: pytest.LogCaptureFixture) -> None:
+    """G-41, G-29: a suspended run is in no turn either."""
     order: list[str] = []
 
     async def work() -> None:
         order.append("done")
 
-    with pytest.warns(RuntimeWarning, match=r"^chat.defer was called outside a turn: nothing waits for this work "):
-        async with mock_chat_agent(agent_of(on_boot=lambda event: chat.defer(work))) as harness:
-            await harness.send_message("hello")
+    async with mock_chat_agent(agent_of(on_chat_suspend=lambda event: chat.defer(work))) as harness:
+        await harness.send_message("hello")
+        await harness.advance(60)
 
     assert order == ["done"]
+    assert "`on_chat_suspend` of agent 'tester' failed; the run goes on" in caplog.messages
 
 
 # --- injected messages ---

@@ -396,7 +396,9 @@ async def test_a_list_of_tools_is_known_by_their_names() -> None:
     assert tool_parts(turn.message)[0]["output"] == 3
 
 
-@pytest.mark.parametrize(("tools", "shown"), [("add", "'add'"), (7, "7"), ([7], "7")])
+@pytest.mark.parametrize(
+    ("tools", "shown"), [(lambda event: "add", "'add'"), (lambda event: 7, "7"), ([7], "7")], ids=["text", "7", "list"]
+)
 async def test_what_is_no_set_of_tools_fails_the_turn_and_says_what_it_should_be(tools: Any, shown: str) -> None:
     async with mock_chat_agent(agent_of(tools=tools)) as harness:
         turn = await harness.send_message("hello")

@@ -357,6 +357,14 @@ def test_arguments_out_of_range_are_refused_at_once() -> None:
         stream_text(model=model, prompt="Hi", seed=1.5)  # type: ignore[arg-type] - that is the point
     with pytest.raises(InvalidArgumentError, match=r"^`tool_choice` is 'maybe': "):
         stream_text(model=model, prompt="Hi", tool_choice="maybe")
+    with pytest.raises(InvalidArgumentError, match=r"^`prompt` is 5: give a list of messages, or as `prompt` a text$"):
+        stream_text(model=model, prompt=5)  # type: ignore[arg-type] - that is the point
+    with pytest.raises(InvalidArgumentError, match=r"^`messages` is {'role': 'user'}: give a list of messages, "):
+        stream_text(model=model, messages={"role": "user"})  # type: ignore[arg-type] - that is the point
+    with pytest.raises(InvalidArgumentError, match=r"^`stop_when` is 5: give a condition, such as is_step_count\(5\)"):
+        stream_text(model=model, prompt="Hi", stop_when=5)  # type: ignore[arg-type] - that is the point
+    with pytest.raises(InvalidArgumentError, match=r"^`stop_when\[1\]` is 5: "):
+        stream_text(model=model, prompt="Hi", stop_when=[is_step_count(2), 5])  # type: ignore[list-item] - likewise
     with pytest.raises(InvalidArgumentError, match=r"^`count` is 0: "):
         is_step_count(0)
     with pytest.raises(TypeError, match=r"unexpected keyword arguments: on_finish$"):

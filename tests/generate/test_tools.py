@@ -244,6 +244,23 @@ def test_tools_in_a_list_are_known_by_their_names() -> None:
         tools_by_name([tool(input_schema={"type": "object"})])
 
 
+@pytest.mark.parametrize("name", ["bad name!", "", "1st", "a.b", "é", "a\n", 5])
+def test_a_name_that_no_model_could_call_is_refused_however_the_tool_is_made(name: Any) -> None:
+    def work() -> None: ...
+
+    for make in (
+        lambda: tool(name=name),
+        lambda: tool(work, name=name),
+        lambda: tool(name=name, input_schema={"type": "object"}),
+        lambda: provider_tool(id="vendor.search", name=name),
+    ):
+        with pytest.raises(ToolDefinitionError) as caught:
+            make()
+        assert str(caught.value) == (
+            f"a tool cannot be named {name!r}; give `name=` a word of letters, digits, `_` and `-`"
+        )
+
+
 def test_an_output_schema_may_be_of_any_type() -> None:
     made = tool(name="list", input_schema={"type": "object"}, output_schema=TypeAdapter(list[int]))
 

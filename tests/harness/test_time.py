@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -297,12 +298,18 @@ async def test_an_id_that_no_session_may_have_is_refused_by_the_first_driver() -
     await harness.close()
 
 
-async def test_a_context_that_cannot_be_is_refused_by_the_first_driver() -> None:
-    harness = mock_chat_agent(agent_of(), task_context={"galaxy": {}})
-
-    with pytest.raises(InvalidArgumentError, match=r"^`task_context` is 'galaxy': its sections are task, "):
-        await harness.start()
-    await harness.close()
+@pytest.mark.parametrize(
+    ("context", "text"),
+    [
+        ({"galaxy": {}}, "`task_context` is 'galaxy': its sections are task, "),
+        ({"attempt": 5}, "`task_context['attempt']` is 5: a mapping of its fields"),
+        ({"ctx": 5}, "`task_context` is 5: a mapping of its sections"),
+        (5, "`task_context` is 5: a mapping of its sections"),
+    ],
+)
+def test_a_context_that_cannot_be_is_refused_where_the_harness_is_made(context: Any, text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"^{re.escape(text)}"):
+        mock_chat_agent(agent_of(), task_context=context)
 
 
 async def test_a_turn_of_many_steps_sleeps_in_order() -> None:

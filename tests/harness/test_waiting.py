@@ -323,6 +323,17 @@ async def test_a_turn_that_took_too_long_still_runs_and_can_be_waited_for() -> N
     assert turn.index == 0
 
 
+async def test_waiting_for_the_end_of_what_never_began_says_so() -> None:
+    async with mock_chat_agent(agent_of(), mode="submit-message", wait_timeout=0.05) as harness:
+        with pytest.raises(WaitTimeoutError) as caught:
+            await harness.wait_ended()
+
+    assert str(caught.value).startswith(
+        "wait_ended: nothing was started: in mode submit-message the run boots with its first message; send that: not "
+        "within 0.05 s of real time."
+    )
+
+
 WAITS: list[tuple[Callable[[ChatAgentHarness], Awaitable[object]], str]] = [
     (lambda harness: harness.start(), "start: the run has not finished booting: not within 0.05 s of real time."),
     (lambda harness: harness.wait_idle(), "wait_idle: a turn is on: not within 0.05 s of real time."),

@@ -197,6 +197,7 @@ def test_an_error_after_output_is_a_part() -> None:
         (lambda: script.tool_call("t", {}, tool_call_id="a").tool_call("t", {}, tool_call_id="a"), "`tool_call_id`"),
         (lambda: script.source(title="T"), "`url` is None: a source has a `url`"),
         (lambda: script.error(200), "`error_or_status` is 200: an HTTP status of an error is 400 to 599"),
+        (lambda: script.error(None), "`error_or_status` is None: give an exception, a text, or an HTTP status"),  # type: ignore[arg-type]
         (lambda: script.error("x", retry_after=1), "`retry_after` is 1: it is 0 seconds or more, and goes with a"),
         (lambda: script.finish("done"), "`reason` is 'done': it is one of stop"),  # type: ignore[arg-type]
         (lambda: script.pause(-1), "`seconds` is -1: a pause is 0 seconds or more"),

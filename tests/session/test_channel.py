@@ -20,11 +20,13 @@ from chatagent.session import (
     control_record,
     trim_record,
 )
-from chatagent.session.channel import Channel, InputProgress, WaitResult
+from chatagent.session.channel import Channel, InputProgress, Subscription, WaitResult
 from session.channel_wiring import Handler, is_message, kind_of, seq_of, wired
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from chatagent.tasks import OwnedTask
 
 
 # --- handlers (C-30, C-31, C-33, C-34, C-39) ---
@@ -114,6 +116,37 @@ async def test_an_async_handler_runs_and_consumes_nothing() -> None:
 
         assert sorted(seen) == [0, 1]
         assert it.channel.peek() is not None
+
+
+@pytest.mark.anyio
+async def test_a_handler_that_another_attaches_is_shown_the_record_too() -> None:
+    """F-13: it came too late for the round of handlers, and too early for the buffer."""
+    async with wired() as it:
+        late = Handler("message")
+        attached: list[Subscription] = []
+
+        def attaching(record: Record) -> None:
+            if not attached:
+                attached.append(it.channel.on(late))
+
+        it.channel.on(attaching)
+        await it.deliver("message", "message")
+
+        assert late.seen == [0, 1]
+        assert it.channel.peek() is None
+
+
+@pytest.mark.anyio
+async def test_a_wait_that_a_handler_sets_off_takes_the_record_that_the_handler_was_shown() -> None:
+    """F-13: nobody waited when the record came, and the wait must not miss it."""
+    async with wired() as it:
+        waits: list[OwnedTask] = []
+        it.channel.on(lambda record: waits.append(it.run.start(it.channel.once)))
+
+        await it.deliver("message")
+
+        assert [seq_of(await wait.wait()) for wait in waits] == [0]
+        assert it.channel.peek() is None
 
 
 @pytest.mark.anyio
