@@ -74,7 +74,6 @@ async def _turn(run: AgentRun, turn: TurnState, listener: MidTurnListener) -> bo
     await _open(run, turn, listener)
     await accumulate(run, turn)
     splice_handover(run)
-    turn.access_token = run.env.mint_token()
     await _start(run, turn)
     if run.state.upgrade_requested:
         await _keep_head_start(run, turn)
@@ -102,6 +101,8 @@ async def _action(run: AgentRun, turn: TurnState, listener: MidTurnListener) -> 
 async def _open(run: AgentRun, turn: TurnState, listener: MidTurnListener) -> None:
     """Read the payload, resolve the tools, arm the stop (T-10 to T-16)."""
     run.out.begin_turn(turn.incoming.seq)
+    if not turn.is_action:
+        turn.access_token = run.env.mint_token()  # first, so that the event of a turn that fails has it too (G-32)
     turn.signal = AbortSignal.any(turn.stop.signal, run.cancel_signal)
     if turn.incoming.failure is not None:
         raise turn.incoming.failure

@@ -27,7 +27,7 @@ from chatagent.waiting import Ledger
 from chatagent_test import VirtualClock, mock_id
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
     from chatagent import ChatAgent
     from chatagent.agent import BootReport, TurnReport
@@ -60,14 +60,16 @@ class Seen(NullObserver):
 class LiveSession:
     """One session, `c-1`, and what lies around it."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: type[InMemorySessionStore] = InMemorySessionStore) -> None:
         self.clock = VirtualClock()
-        self.store = InMemorySessionStore(clock=self.clock)
+        self.store = store(clock=self.clock)
         self.snapshots: SnapshotStore = InMemorySnapshotStore(sessions=self.store)
         self.out: list[Record] = []
         """Everything that was ever written to `.out`, also what was trimmed meanwhile."""
         self.new_id = mock_id("made")
         self.lease: Lease | None = None
+        self.mint_token: Callable[[], str] = str
+        """Makes the access tokens of the turns."""
 
     def put(self, data: Any) -> int:
         """Put a record on `.in`; returns its number."""
@@ -111,6 +113,7 @@ class LiveSession:
             new_id=self.new_id,
             observer=seen,
             ledger=Ledger(),
+            mint_token=self.mint_token,
         )
         env.ledger.watch(lambda: env.cancel.abort("nothing is left") if seen.is_waiting else None)
 
@@ -127,9 +130,9 @@ class LiveSession:
 
 
 @asynccontextmanager
-async def live_session() -> AsyncGenerator[LiveSession]:
-    """Open a session that no run has worked on yet."""
-    session = LiveSession()
+async def live_session(store: type[InMemorySessionStore] = InMemorySessionStore) -> AsyncGenerator[LiveSession]:
+    """Open a session that no run has worked on yet, in a store of this kind."""
+    session = LiveSession(store)
     async with session.store as store:
         await store.create_session(SessionSpec(session_id="c-1", task="tester"))
         store.observe(lambda _id, direction, records: session.out.extend(records) if direction == "out" else None)

@@ -365,6 +365,8 @@ async def test_regenerate_does_not_trim_what_hydration_returns() -> None:
     async with mock_chat_agent(agent) as harness:
         turn = await harness.send_regenerate()
 
+    (event,) = events(harness, "hydrate_messages")
+    assert (event.trigger, event.incoming_messages) == ("regenerate-message", [])
     assert turn.raw_chunks[0]["messageId"] == "a-1"
     assert roles(prompt_of(model)) == ["user", "assistant"]
 
@@ -400,13 +402,24 @@ async def test_regenerate_takes_back_everything_behind_the_last_user_message() -
     assert ids(kept(harness)) == ["u-1", "a-1", "u-2", turn.message.id]
 
 
-async def test_regenerate_without_a_user_message_gives_the_model_an_empty_list() -> None:
+@pytest.mark.parametrize("trigger", ["regenerate-message", "submit-message"])
+async def test_a_turn_without_messages_is_run_with_a_warning_in_the_log(
+    trigger: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """G-48."""
     model = saying("never")
 
     async with mock_chat_agent(agent_of(model)) as harness:
-        turn = await harness.send_regenerate()
+        await harness.start()
+        payload = {"chatId": "test-chat", "trigger": trigger}
+        await harness.session.in_.append({"kind": "message", "payload": payload})
+        await harness.wait_for(lambda it: bool(it.turns))
+        await harness.wait_idle()
+        turn = harness.turns[0]
 
+    (run,) = events(harness, "run")
+    assert run.messages == []
+    assert "agent 'tester': turn 0 has no messages; the model is given an empty list" in caplog.messages
     assert types(turn) == ["start", "error", "trigger:turn-complete"]
     assert model.do_stream_calls == []
 

@@ -227,7 +227,7 @@ async def test_an_action_that_changed_the_history_is_followed_by_a_snapshot() ->
 
 
 async def test_an_action_that_changed_nothing_saves_nothing() -> None:
-    """S-1."""
+    """S-1, G-31."""
     async with mock_chat_agent(agent_of(on_action=nothing)) as harness:
         await harness.send_message(user("u-1"))
         before = snapshot_of(harness)
@@ -378,6 +378,7 @@ async def test_an_action_without_a_handler_is_ignored_with_one_warning_for_the_a
 
 
 async def test_another_agent_of_the_same_id_warns_for_itself() -> None:
+    """G-42."""
     for _ in range(2):
         with pytest.warns(RuntimeWarning, match="no `on_action` handler"):
             async with mock_chat_agent(agent_of()) as harness:

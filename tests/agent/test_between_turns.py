@@ -211,6 +211,7 @@ async def test_a_message_that_ends_a_suspension_moves_both_cursors() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"continuation": True}], ids=["preload", "continuation"])
 async def test_close_ends_a_run_that_waits_for_its_first_message(options: dict[str, Any]) -> None:
+    """G-20."""
     async with mock_chat_agent(agent_of(), **options) as harness:
         await harness.start()
 
@@ -259,6 +260,7 @@ async def test_close_behind_a_failed_turn_ends_the_run() -> None:
 
 
 async def test_close_behind_an_action_ends_the_run() -> None:
+    """G-20."""
     async with live_session() as session:
         session.put({"kind": "message", "payload": {"chatId": "c-1", "trigger": "action", "action": 1}})
         seen = await session.run(
@@ -269,6 +271,7 @@ async def test_close_behind_an_action_ends_the_run() -> None:
 
 
 async def test_close_wakes_a_suspended_run() -> None:
+    """G-20."""
     agent = agent_of(on_chat_suspend=nothing, on_chat_resume=nothing)
 
     async with mock_chat_agent(agent) as harness:

@@ -118,7 +118,7 @@ async def test_messages_that_come_during_a_turn_are_answered_in_order() -> None:
 
 
 async def test_a_message_right_behind_a_stop_is_answered() -> None:
-    """PMD-004, N-87."""
+    """PMD-004, N-87, F-11."""
     model = saying(script.text("one two", chunks=["one ", "two"]).hold("held"), "ANSWER(m2)")
     seen: list[ChatTurn] = []
 

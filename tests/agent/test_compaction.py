@@ -67,14 +67,15 @@ async def test_the_client_sees_a_compaction_between_the_steps() -> None:
 
 
 async def test_the_history_stays_whole_and_the_model_list_begins_with_the_summary() -> None:
-    """G-46: between steps the summary is the user's, afterwards the assistant's."""
+    """G-46, N-43: between steps the summary is the user's, afterwards the assistant's."""
     model = saying(CALL, "done", "later")
 
     async with mock_chat_agent(compacting_agent(model)) as harness:
         await harness.send_message("hello")
         await harness.send_message("and?")
 
-    later = model.do_stream_calls[2].prompt
+    between, later = model.do_stream_calls[1].prompt, model.do_stream_calls[2].prompt
+    assert [(message.role, text_of(message)) for message in between] == [("user", "They talked.")]
     assert [message.text for message in kept(harness)] == ["hello", "done", "and?", "later"]
     assert roles(later) == ["assistant", "assistant", "tool", "assistant", "user"]
     assert text_of(later[0]) == "[Conversation summary]\n\nThey talked."

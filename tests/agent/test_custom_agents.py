@@ -185,7 +185,7 @@ async def test_a_builders_hooks_are_ignored() -> None:
 
 
 async def test_the_input_begins_behind_what_earlier_runs_have_answered() -> None:
-    """N-80, N-81."""
+    """N-80, N-81, F-10."""
     asked: list[str] = []
 
     async def answer(payload: WirePayload) -> None:

@@ -22,8 +22,10 @@ from agent.making import (
     types,
     user,
 )
+from agent.sessions import live_session
 from chatagent import AbortError, OutOfMemoryError, chat
 from chatagent.errors import AgentRunEndedError, ClientDataError
+from chatagent.session import control_type, header
 from chatagent.ui import to_wire
 from chatagent_test import ChatAgentHarness, ChunkStream, MockLanguageModel, mock_chat_agent, script
 
@@ -72,7 +74,7 @@ BEFORE_THE_ANSWER = (
 )
 
 
-def failing_at(place: str, model: MockLanguageModel) -> ChatAgent[Any]:
+def failing_at(place: str, model: MockLanguageModel, *, on_turn_complete: Any = nothing) -> ChatAgent[Any]:
     """An agent that fails at one place, once."""
     fail = raising_once()
     if place == "client_data_schema":
@@ -85,18 +87,18 @@ def failing_at(place: str, model: MockLanguageModel) -> ChatAgent[Any]:
                 raise BOOM
             return value
 
-        return agent_of(model, client_data_schema=parse, on_turn_complete=nothing)
+        return agent_of(model, client_data_schema=parse, on_turn_complete=on_turn_complete)
     if place == "tools":
 
         def no_tools(event: Any) -> dict[str, Any]:
             fail(event)
             return {}
 
-        return agent_of(model, tools=no_tools, on_turn_complete=nothing)
+        return agent_of(model, tools=no_tools, on_turn_complete=on_turn_complete)
     if place == "run":
         ask = asking(model)
-        return agent_of(run=lambda event: fail(event) and ask(event), on_turn_complete=nothing)
-    return agent_of(model, on_turn_complete=nothing, **{place: fail})
+        return agent_of(run=lambda event: fail(event) and ask(event), on_turn_complete=on_turn_complete)
+    return agent_of(model, on_turn_complete=on_turn_complete, **{place: fail})
 
 
 @pytest.mark.parametrize("place", BEFORE_THE_ANSWER)
@@ -166,7 +168,7 @@ def breaking_once(model: MockLanguageModel, chunks: list[dict[str, Any]], **opti
 
 
 async def test_a_source_that_breaks_leaves_what_it_had_said() -> None:
-    """SSE-001, F-40, E-11 c, E-12."""
+    """SSE-001, F-40, E-11 c, E-12, F-49."""
     async with mock_chat_agent(breaking_once(saying(), PARTIAL)) as harness:
         turn = await harness.send_message(user("u-1"))
 
@@ -373,6 +375,8 @@ async def test_on_turn_complete_that_fails_is_called_once_more_with_its_error_an
 
 
 async def test_on_turn_complete_that_fails_twice_leaves_the_run_on() -> None:
+    """G-28."""
+
     def fail(event: Any) -> None:
         raise BOOM
 
@@ -485,7 +489,7 @@ async def test_deferred_work_that_fails_is_logged(caplog: pytest.LogCaptureFixtu
     ],
 )
 async def test_clients_read_the_exception_s_own_words(error: Exception, text: str | None) -> None:
-    """E-2; an abort that nobody asked for is a turn without an answer (T-73)."""
+    """E-2, G-44; an abort that nobody asked for is a turn without an answer (T-73)."""
 
     def fail(event: Any) -> None:
         raise error
@@ -517,6 +521,8 @@ async def test_the_agent_may_say_what_clients_read_of_an_exception() -> None:
 
 @pytest.mark.parametrize(("result", "text"), [(None, "boom"), (7, "boom"), (KeyError("x"), "An error occurred.")])
 async def test_an_on_turn_error_that_gives_no_text_fails_nothing(result: Any, text: str) -> None:
+    """G-44."""
+
     def fail(event: Any) -> None:
         raise BOOM
 
@@ -531,16 +537,41 @@ async def test_an_on_turn_error_that_gives_no_text_fails_nothing(result: Any, te
     assert turn.error_texts == [text]
 
 
-async def test_an_exception_with_very_many_words_fails_its_turn_and_not_the_run() -> None:
+STACK = "\n".join(f'  File "agent.py", line {number}, in call' for number in range(100_000))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [("x" * 3_000_000, "x" * 999 + "…"), ("y" * 1000, "y" * 1000), (STACK, STACK[:999] + "…")],
+    ids=["many", "just-enough", "a-stack"],
+)
+async def test_of_an_exception_with_very_many_words_the_first_are_told(words: str, told: str) -> None:
+    """E-2, F-99: neither the wire nor what is stored has more of it, and the run goes on."""
+    error = ValueError(words)
+
     def fail(event: Any) -> None:
-        raise ValueError("x" * 3_000_000)
+        raise error
 
     async with mock_chat_agent(agent_of(run=fail)) as harness:
         first = await harness.send_message("a")
         second = await harness.send_message("b")
 
-    assert first.error_texts[0].startswith("xxx")
+    assert first.error_texts == [told]
+    assert first.error is error
     assert second.index == 1
+    assert texts(kept(harness)) == ["a", "b"]
+
+
+async def test_what_an_agent_says_of_an_exception_is_told_whole() -> None:
+    """G-44, F-99: the limit is for words that nobody chose; only a record's own limit holds here."""
+
+    def fail(event: Any) -> None:
+        raise BOOM
+
+    async with mock_chat_agent(agent_of(run=fail, on_turn_error=lambda error: "z" * 2_000_000)) as harness:
+        turn = await harness.send_message("a")
+
+    assert turn.error_texts == ["z" * 100_000]
 
 
 async def test_a_chunk_above_the_limit_fails_its_turn_and_not_the_run() -> None:
@@ -574,6 +605,24 @@ async def test_the_event_of_a_failed_turn_knows_client_data_and_stop() -> None:
     assert event.stopped
     assert turn.stopped
     assert turn.error is BOOM
+
+
+@pytest.mark.parametrize("place", BEFORE_THE_ANSWER)
+async def test_the_event_of_a_failed_turn_has_the_token_and_what_client_data_there_is(place: str) -> None:
+    """G-32: wherever the turn failed; the turn-complete itself has no token (E-3)."""
+    seen: list[TurnCompleteEvent[Any]] = []
+    agent = failing_at(place, saying("next"), on_turn_complete=seen.append)
+
+    async with live_session() as session:
+        session.mint_token = lambda: "a-token"
+        await session.run(agent, trigger="submit-message", message=to_wire(user("u-1")), metadata={"user": "ada"})
+        (done,) = [record for record in session.out if control_type(record) == "turn-complete"]
+
+    (event,) = seen
+    assert event.error is not None
+    assert event.chat_access_token == "a-token"
+    assert event.client_data == (None if place == "client_data_schema" else {"user": "ada"})
+    assert header(done, "public-access-token") is None
 
 
 async def test_a_failing_on_turn_complete_of_a_failed_turn_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -163,6 +163,7 @@ def setting(event: Any) -> None:
 
 
 async def test_a_change_in_on_turn_start_is_what_the_model_sees() -> None:
+    """G-22."""
     model = saying("ok")
 
     async with mock_chat_agent(agent_of(model, on_turn_start=setting)) as harness:

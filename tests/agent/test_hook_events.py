@@ -327,7 +327,7 @@ async def test_suspending_before_the_first_turn_knows_of_no_turn() -> None:
 
 async def test_suspending_behind_an_action_names_the_last_turn_that_was_completed() -> None:
     """G-51: the reference reports -1 if the action came first."""
-    agent = agent_of(on_action=nothing, on_chat_suspend=nothing)
+    agent = agent_of(on_action=nothing, on_chat_suspend=nothing, on_chat_resume=nothing)
 
     async with mock_chat_agent(agent) as harness:
         await harness.send_action("first")
@@ -335,28 +335,76 @@ async def test_suspending_behind_an_action_names_the_last_turn_that_was_complete
         await harness.send_message("hello")
         await harness.send_action("second")
         await harness.advance(30)
+        await harness.send_message("hello again")
 
-    assert [event.turn for event in events(harness, "on_chat_suspend")] == [None, 0]
+    for hook in ("on_chat_suspend", "on_chat_resume"):
+        assert [event.turn for event in events(harness, hook)] == [None, 0]
 
 
-async def test_lists_in_events_are_copies() -> None:
+RETURNING = ("on_validate_messages", "prepare_messages")
+LISTS = (
+    *RETURNING,
+    "on_chat_start",
+    "on_turn_start",
+    "on_before_turn_complete",
+    "on_turn_complete",
+    "on_chat_suspend",
+    "on_action",
+)
+
+
+def wreck(event: Any) -> None:
+    """Empty every list of an event."""
+    for field in fields(event):
+        value = getattr(event, field.name)
+        if isinstance(value, list):
+            value.clear()
+
+
+def wrecking(name: str) -> Any:
+    """A hook that empties every list of its event, and returns what the hook of this name returns."""
+
+    def hook(event: Any) -> Any:
+        result: Any = None
+        if name == "hydrate_messages":
+            result = [*event.previous_messages, *event.incoming_messages]
+        elif name in RETURNING:
+            result = list(event.messages)
+        wreck(event)
+        return result
+
+    return hook
+
+
+@pytest.mark.parametrize("hydrate", [False, True], ids=["kept", "hydrated"])
+async def test_lists_in_events_are_copies(*, hydrate: bool) -> None:
     """G-24: the reference hands out its live lists."""
-
-    def wreck(event: Any) -> None:
-        event.messages.clear()
-        event.ui_messages.clear()
-
-    agent = agent_of(saying("one", "two"), on_turn_start=wreck, on_before_turn_complete=wreck, on_turn_complete=wreck)
+    names = [*LISTS, *(["hydrate_messages"] if hydrate else [])]
+    agent = agent_of(saying("one", "two"), **{name: wrecking(name) for name in names})
 
     async with mock_chat_agent(agent) as harness:
         await harness.send_message("a")
+        await harness.send_action("look")
+        await harness.advance(30)
         await harness.send_message("b")
 
-    runs = events(harness, "run")
-    assert [len(run.messages) for run in runs] == [1, 3]
+    assert {call.name for call in harness.hooks} == {*names, "run"}
+    assert [len(run.messages) for run in events(harness, "run")] == [1, 3]
     snapshot = harness.get_snapshot()
-    assert snapshot is not None
-    assert len(snapshot.messages) == 4
+    assert (None if snapshot is None else len(snapshot.messages)) == (None if hydrate else 4)
+
+
+async def test_lists_that_the_recovery_hook_is_given_are_copies() -> None:
+    """G-24."""
+    harness = mock_chat_agent(agent_of(saying("ok"), on_recovery_boot=wrecking("on_recovery_boot")), continuation=True)
+    harness.seed_session_out_partial(assistant("a-half", "half", tool_part("tc-1", "input-available", input={})))
+    harness.seed_session_in_tail([user("u-1"), user("u-2")])
+
+    async with harness:
+        await harness.wait_idle()
+
+    assert ids(harness.boot.in_flight_users) == ["u-1", "u-2"]
+    assert [turn.text for turn in harness.turns] == ["ok"]
 
 
 async def test_an_event_of_an_earlier_turn_does_not_change_later() -> None:

@@ -101,6 +101,7 @@ async def test_messages_of_several_steps_keep_their_places() -> None:
 
 
 async def test_prepare_says_what_the_model_is_given() -> None:
+    """G-62."""
     model = saying(CALL, "done", "later", "after the crash")
     prepared = [{"role": "user", "content": [{"type": "text", "text": "(aside) faster"}]}]
     agent = steering_agent(model, {"should_inject": always, "prepare": lambda event: prepared})
@@ -230,7 +231,7 @@ async def test_a_message_injected_into_an_answer_that_is_not_kept_is_kept_itself
 
 
 async def test_a_recovered_answer_keeps_what_was_injected_into_it() -> None:
-    """The message has reached the model; it is not answered again."""
+    """G-62: the message has reached the model; it is not answered again."""
     mark = {"type": MARK, "id": "m", "data": {"messageIds": ["u-2"], "messages": []}}
     partial = assistant("a-1", {"type": "step-start"}, "first", mark, {"type": "step-start"}, "half")
     model = saying("third")

@@ -88,6 +88,7 @@ async def test_the_history_keeps_a_late_approval_as_it_was_given() -> None:
 
 
 async def test_a_late_refusal_keeps_the_user_s_reason() -> None:
+    """G-63."""
     model, _, tools = deleting("as you like", "fine")
 
     async with mock_chat_agent(agent_of(model, tools=tools)) as harness:
@@ -99,6 +100,7 @@ async def test_a_late_refusal_keeps_the_user_s_reason() -> None:
 
 
 async def test_an_approval_in_time_runs_the_tool_and_later_prompts_have_its_result() -> None:
+    """G-63."""
     model, deleted, tools = deleting("deleted", "you are welcome")
 
     async with mock_chat_agent(agent_of(model, tools=tools)) as harness:

@@ -351,6 +351,7 @@ async def test_data_that_is_written_beside_a_pipe_makes_the_answer() -> None:
 
 
 async def test_a_pipe_whose_source_breaks_raises_in_the_caller() -> None:
+    """N-24, F-47."""
     seen: list[str] = []
 
     async def run(event: Any) -> None:

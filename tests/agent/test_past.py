@@ -228,6 +228,7 @@ def test_a_turn_that_left_no_word_is_told_by_the_cursor() -> None:
 
 
 def test_regenerating_replaces_the_answer_only_once_there_is_another() -> None:
+    """G-61."""
     stored = [user("u-0"), assistant("a-0", "first")]
     asked = [sent(1, {"trigger": "regenerate-message"})]
 
@@ -282,7 +283,7 @@ def test_a_message_sent_twice_stands_once() -> None:
 
 
 def test_streams_without_numbers_are_read_as_ever() -> None:
-    """B-24, R-3."""
+    """B-24, R-3, G-61."""
     out = Out().answer("a-0", "one", to=None).answer("a-1", "half", to=None, finished=False)
 
     past = past_of(out, submitted(user("u-1"), user("u-2"), first=1), stored=[user("u-0")], cursor=0)
@@ -319,7 +320,7 @@ FATES = st.lists(st.sampled_from(["answered", "half", "silent", "failed"]), max_
 
 @given(fates=FATES, waiting=st.integers(0, 3))
 def test_no_crash_breaks_the_order_or_loses_a_question(fates: list[str], waiting: int) -> None:
-    """Question, answer, question, answer: also with a run that died at each of them."""
+    """G-61: question, answer, question, answer: also with a run that died at each of them."""
     out = Out()
     for number, fate in enumerate(fates):
         if fate == "failed":
@@ -421,11 +422,14 @@ async def test_a_crash_between_finish_and_turn_complete_closes_the_turn_at_the_b
     assert (made_up.finish_reason, made_up.stopped, made_up.client_data) == ("stop", False, {"name": "Ada"})
     assert texts(made_up.new_ui_messages) == ["one?", "answer"]
     assert made_up.run_id == "run_test_2"
+    assert (made_up.turn, made_up.usage) == (0, None)
+    assert [call.turn for call in harness.hooks if call.name == "on_before_turn_complete"] == [0, 0]
+    assert [call.name for call in harness.hooks].count("run") == 2
 
 
 @pytest.mark.anyio
 async def test_a_turn_closed_at_the_boot_stays_closed() -> None:
-    """Killed again at once, the next boot finds nothing left to do."""
+    """G-64: killed again at once, the next boot finds nothing left to do."""
     hang = Hanging()
     model = saying("answer", "next")
 
@@ -446,6 +450,7 @@ async def test_a_turn_closed_at_the_boot_stays_closed() -> None:
 async def test_a_hook_that_fails_on_a_turn_closed_at_the_boot_breaks_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """G-64."""
     hang = Hanging()
 
     def fail(event: Any) -> None:
@@ -467,6 +472,7 @@ async def test_a_hook_that_fails_on_a_turn_closed_at_the_boot_breaks_nothing(
 
 @pytest.mark.anyio
 async def test_what_waited_behind_an_unclosed_turn_is_answered() -> None:
+    """G-64."""
     hang = Hanging()
 
     async with mock_chat_agent(agent_of(saying("answer", "next"), on_before_turn_complete=hang)) as harness:
@@ -545,7 +551,7 @@ async def test_an_action_that_was_cut_off_is_done_again() -> None:
 
 @pytest.mark.anyio
 async def test_a_question_that_is_asked_again_keeps_only_its_last_half_answer() -> None:
-    """A recovery hook has the question asked again, and the second try dies in mid-answer too."""
+    """G-61: a recovery hook has the question asked again, and the second try dies in mid-answer too."""
     model = saying(script.text("half").hold("first"), script.text("half again").hold("second"), "answer")
 
     def again(event: Any) -> RecoveryResult:

@@ -59,7 +59,7 @@ async def test_an_answer_comes_back_as_the_client_saw_it() -> None:
 
 
 async def test_a_source_that_breaks_gives_what_came_before() -> None:
-    """PAC-002, N-84."""
+    """PAC-002, N-84, F-46."""
 
     async def broken() -> AsyncIterator[Any]:
         yield {"type": "start"}
@@ -82,7 +82,7 @@ async def test_a_source_that_breaks_gives_what_came_before() -> None:
 
 
 async def test_a_stop_in_mid_stream_gives_what_came_before() -> None:
-    """PAC-003, N-82, N-84."""
+    """PAC-003, N-82, N-84, F-46."""
     model = saying(script.text("one two", chunks=["one ", "two"]).hold("held"))
     piping = Piping(asked(model))
 
@@ -102,7 +102,7 @@ async def test_a_stop_in_mid_stream_gives_what_came_before() -> None:
 
 
 async def test_a_message_without_an_id_is_given_one_on_its_start_chunk() -> None:
-    """N-84."""
+    """N-84, F-80."""
 
     async def plain() -> AsyncIterator[Any]:
         yield {"type": "start"}

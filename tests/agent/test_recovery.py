@@ -10,6 +10,7 @@ from agent.making import agent_of, assistant, ids, roles, saying, texts, tool_pa
 from agent.sessions import live_session
 from chatagent.agent import RecoveryResult
 from chatagent.errors import LeaseLostError
+from chatagent.session import Direction, InMemorySessionStore, RecordPage
 from chatagent.ui import to_wire
 from chatagent_test import ChatAgentHarness, MockLanguageModel, mock_chat_agent, script
 
@@ -121,14 +122,26 @@ async def test_with_hydration_nothing_is_recovered() -> None:
     assert events(harness, "on_recovery_boot") == []
 
 
-async def test_on_a_fresh_chat_nothing_is_read() -> None:
-    """B-2, F-24."""
-    async with mock_chat_agent(agent_of()) as harness:
-        await harness.start()
+@pytest.mark.parametrize("reads_past", [False, True], ids=["fresh", "continuation"])
+async def test_a_fresh_chat_reads_nothing_and_a_later_run_waits_for_nothing(*, reads_past: bool) -> None:
+    """B-2, B-20, B-30, F-24: each look-up cost seconds, also where there was nothing to look for."""
+    read: list[str] = []
 
-    assert not harness.boot.snapshot_found
-    assert harness.boot.settled_messages == ()
-    assert harness.boot.in_flight_users == ()
+    class Watched(InMemorySessionStore):
+        async def read(self, session_id: str, direction: Direction, **options: Any) -> RecordPage:
+            read.append(direction)
+            return await super().read(session_id, direction, **options)
+
+    async with live_session(Watched) as session:
+        session.submit(user("u-1", "a"))
+        await session.run(agent_of(saying("one")), trigger="preload")
+        before, began_at = list(read), session.clock.now()
+        if reads_past:
+            await session.run(agent_of(saying()))
+
+    assert before == []
+    assert bool(read) == reads_past
+    assert session.clock.now() == began_at
 
 
 # --- what happens without a decision ---
@@ -249,7 +262,7 @@ async def test_an_empty_list_of_turns_answers_nobody() -> None:
     assert harness.boot.recovered_turns == ()
 
 
-async def test_messages_that_the_hook_suppressed_are_reported() -> None:
+async def test_messages_that_the_hook_suppressed_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     """G-36: in the reference they vanish silently."""
     agent = agent_of(ok(), on_recovery_boot=lambda event: RecoveryResult(chain=[], recovered_turns=[user("u-2")]))
 
@@ -257,6 +270,7 @@ async def test_messages_that_the_hook_suppressed_are_reported() -> None:
         await harness.wait_idle()
 
     assert ids(harness.boot.suppressed) == ["u-1"]
+    assert "session 'test-chat': `on_recovery_boot` has left messages out; nobody answers 'u-1'" in caplog.messages
     assert ids(harness.boot.in_flight_users) == ["u-1", "u-2"]
 
 

@@ -351,7 +351,7 @@ class FailingSnapshots:
 
 
 async def test_a_snapshot_that_cannot_be_saved_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """S-5: the records are still there."""
+    """S-5, G-60: the records are still there."""
     async with live_session() as session:
         session.snapshots = snapshots = FailingSnapshots(save=OSError("disk full"))
         session.submit(user("u-1", "a"))
@@ -387,6 +387,7 @@ async def test_a_snapshot_that_cannot_be_read_fails_the_boot_and_nothing_is_cons
 
 
 async def test_a_stored_snapshot_of_another_version_fails_the_boot() -> None:
+    """G-58."""
     harness = mock_chat_agent(agent_of(), continuation=True, snapshot={"version": 2, "savedAt": 0, "messages": []})
 
     with pytest.raises(SnapshotVersionError) as caught:

@@ -180,14 +180,18 @@ async def test_messages_of_a_failed_turn_are_answered() -> None:
     assert harness.turns[1].text == "second"
 
 
-async def test_commands_that_come_meanwhile_wait_for_their_turn() -> None:
+RECEIVED: list[Any] = []
+
+
+@pytest.mark.parametrize(
+    "pending", [None, {"should_inject": always, "on_received": RECEIVED.append}], ids=["without", "with"]
+)
+async def test_commands_that_come_meanwhile_wait_for_their_turn(pending: PendingMessagesOptions[Any] | None) -> None:
     """G-21: with and without the option."""
+    RECEIVED.clear()
     model = saying(CALL, "done", "again")
     actions: list[Any] = []
-    received: list[Any] = []
-    agent = steering_agent(
-        model, {"should_inject": always, "on_received": received.append}, on_action=lambda e: actions.append(e.action)
-    )
+    agent = steering_agent(model, pending, on_action=lambda e: actions.append(e.action))
 
     async with mock_chat_agent(agent) as harness:
         first = harness.begin_message(user("u-1"))
@@ -200,7 +204,7 @@ async def test_commands_that_come_meanwhile_wait_for_their_turn() -> None:
             model.release("held")
         await first
 
-    assert received == []
+    assert RECEIVED == []
     assert actions == ["undo"]
     assert [turn.text for turn in harness.turns] == ["done", "again", ""]
 

@@ -521,7 +521,7 @@ async def test_a_stopped_turn_whose_stream_never_says_its_end_keeps_what_was_cap
 
 
 async def test_a_stream_that_never_says_its_end_or_usage_holds_a_turn_up_for_seconds_of_the_clock_only() -> None:
-    """F-60, F-61, T-36, T-37."""
+    """F-60, F-61, T-36, T-37, G-43."""
 
     class Mute:
         def to_ui_message_stream(self, **options: Any) -> Any:

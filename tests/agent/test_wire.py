@@ -49,7 +49,7 @@ def test_a_payload_survives_the_round_trip_with_absent_keys_absent(wire: dict[st
 
 
 def test_a_payload_has_one_message_and_no_list() -> None:
-    """WIR-025."""
+    """WIR-025, F-90."""
     assert "messages" not in WirePayload.model_fields
     payload = read({"chatId": "c", "trigger": "preload"})
     assert payload.message is None

@@ -77,6 +77,7 @@ async def test_an_id_of_its_own_stays_and_a_stream_without_start_has_the_generat
 
 
 async def test_a_failing_source_raises_behind_its_chunks_and_calls_nobody() -> None:
+    """F-47, F-49."""
     ended: list[StreamEndEvent] = []
     stream = ChunkStream(ANSWER, error=RuntimeError("gone")).to_ui_message_stream(
         generate_message_id=lambda: "m1", on_end=ended.append

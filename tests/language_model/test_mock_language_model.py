@@ -153,6 +153,7 @@ async def test_a_refused_call_raises_and_the_next_entry_answers_the_next_try() -
 
 
 async def test_a_stream_breaks_where_the_script_says() -> None:
+    """F-47, F-49."""
     failure = OSError("gone")
     stream = aiter((await MockLanguageModel(script.text("a").breaks(failure)).do_stream(CALL)).stream)
 

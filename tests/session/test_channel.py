@@ -151,6 +151,7 @@ async def test_a_wait_that_a_handler_sets_off_takes_the_record_that_the_handler_
 
 @pytest.mark.anyio
 async def test_a_handler_that_attaches_late_is_offered_what_is_buffered_in_order() -> None:
+    """C-34, F-2."""
     async with wired() as it:
         first = Handler()
         it.channel.on(first)
@@ -295,6 +296,7 @@ async def test_peeking_consumes_nothing() -> None:
 
 @pytest.mark.anyio
 async def test_a_suspended_wait_consumes_the_next_record_once() -> None:
+    """C-37, F-8."""
     async with wired() as it:
         task = await it.start(lambda: it.channel.wait(60.0))
 
@@ -338,6 +340,7 @@ async def test_a_record_that_comes_as_the_time_runs_out_is_not_lost() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("form", ["once", "wait", "wait_with_idle_timeout"])
 async def test_a_wait_for_one_kind_leaves_the_others_in_their_places(form: str) -> None:
+    """G-27."""
     async with wired("stop", "handover") as it:
         waits: dict[str, Callable[[], Awaitable[WaitResult]]] = {
             "once": lambda: it.channel.once(matches=is_message),
@@ -398,6 +401,7 @@ async def test_a_user_message_that_comes_during_a_handover_wait_is_there_afterwa
 
 @pytest.mark.anyio
 async def test_the_idle_window_is_measured_from_the_start_of_the_wait() -> None:
+    """G-27."""
     async with wired() as it:
         task = await it.start(
             lambda: it.channel.wait_with_idle_timeout(30.0, 60.0, skip_suspend=True, matches=is_message)

@@ -206,6 +206,7 @@ async def test_a_session_without_a_run_is_written_by_nobody() -> None:
 
 
 async def test_a_key_stores_its_batch_once(store: InMemorySessionStore) -> None:
+    """ST-27, F-12."""
     first = await store.append("c", "in", data("a", "b"), key="k")
     repeat = await store.append("c", "in", data("something else"), key="k")
     other = await store.append("c", "in", data("c"), key="k2")

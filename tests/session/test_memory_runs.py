@@ -406,6 +406,7 @@ async def run_after_run(store: InMemorySessionStore, *reasons: RunReason) -> lis
 async def test_the_first_run_boots_with_the_base_payload_and_later_ones_with_what_lasts(
     store: InMemorySessionStore,
 ) -> None:
+    """C-3, F-20."""
     first, second = await run_after_run(store, "continuation")
 
     assert boot_payload(first) == {**BASE, "idleTimeoutInSeconds": 9}
