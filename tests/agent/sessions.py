@@ -43,6 +43,7 @@ class Seen(NullObserver):
         self.boot: BootReport | None = None
         self.turns: list[TurnReport] = []
         self.is_waiting = False
+        self.is_suspended = False
 
     def booted(self, report: BootReport) -> None:
         self.boot = report
@@ -54,7 +55,7 @@ class Seen(NullObserver):
         self.turns.append(report)
 
     def waiting(self, *, suspended: bool) -> None:
-        self.is_waiting = True
+        self.is_waiting, self.is_suspended = True, suspended
 
 
 class LiveSession:
@@ -99,6 +100,13 @@ class LiveSession:
         Raises:
             BaseException: what ended the run.
         """
+        return await self._run(agent, attempt, payload, waits=False)
+
+    async def run_idle(self, agent: ChatAgent[Any], **payload: Any) -> Seen:
+        """Boot a run that waits for input, warm and then suspended; ends it once it is suspended."""
+        return await self._run(agent, 1, payload, waits=True)
+
+    async def _run(self, agent: ChatAgent[Any], attempt: int, payload: dict[str, Any], *, waits: bool) -> Seen:
         await self.store.ensure_run("c-1", RunRequest("continuation"))
         (self.lease,) = await self.store.claim_runs(Worker("tests", (agent.id,), ttl=1e9), limit=1)
         seen = Seen()
@@ -115,7 +123,14 @@ class LiveSession:
             ledger=Ledger(),
             mint_token=self.mint_token,
         )
-        env.ledger.watch(lambda: env.cancel.abort("nothing is left") if seen.is_waiting else None)
+
+        def go_on() -> None:
+            if seen.is_waiting and (seen.is_suspended or not waits):
+                env.cancel.abort("nothing is left")
+            elif seen.is_waiting and (deadline := self.clock.next_deadline()) is not None:
+                self.clock.move_to(deadline)
+
+        env.ledger.watch(go_on)
 
         async def main() -> None:
             run = AgentRun(agent, env)

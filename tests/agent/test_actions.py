@@ -425,3 +425,34 @@ async def test_a_stop_ends_what_an_action_streams() -> None:
     assert harness.turns[1].text == "one "
     assert types(harness.turns[1])[-1:] == DONE
     assert turn.index == 1
+
+
+async def test_a_handler_may_put_its_answer_into_the_history() -> None:
+    """G-49, G-23: by `chat.history`, under the id that was streamed."""
+    answer = assistant("ans", "undone")
+
+    def act(event: Any) -> Any:
+        chat.history.set([*chat.history.all(), answer])
+        return answer
+
+    async with mock_chat_agent(agent_of(on_action=act)) as harness:
+        await harness.send_message(user("u-1"))
+        action = await harness.send_action("undo")
+
+    assert action.raw_chunks[0] == {"type": "start", "messageId": "ans"}
+    assert action.text == "undone"
+    assert ids(kept(harness))[-1] == "ans"
+    assert len(kept(harness)) == 3
+
+
+async def test_with_hydration_an_action_that_changes_the_chain_saves_no_snapshot() -> None:
+    """G-31, S-2."""
+    agent = agent_of(
+        hydrate_messages=lambda event: [user("u-0"), *event.incoming_messages],
+        on_action=lambda event: chat.history.set([]),
+    )
+
+    async with mock_chat_agent(agent) as harness:
+        await harness.send_action("clear")
+
+    assert harness.get_snapshot() is None

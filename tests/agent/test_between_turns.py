@@ -406,3 +406,63 @@ async def test_a_message_behind_the_end_of_the_run_says_why_nobody_answers() -> 
             await harness.send_message("b")
     with pytest.raises(HarnessClosedError, match=r"^the harness is closed; make a new one$"):
         await harness.send_message("c")
+
+
+@pytest.mark.parametrize(("own", "expected"), [(None, 7), (5, 5)], ids=["payload", "agent"])
+async def test_the_run_suspends_when_the_agent_or_else_the_payload_says(own: float | None, expected: float) -> None:
+    """G-38, C-80: seen by the clock at the moment of the suspension."""
+    suspended_at: list[float] = []
+
+    async with live_session() as session:
+        began_at = session.clock.now()
+        agent = agent_of(
+            idle_timeout=own, on_chat_suspend=lambda event: suspended_at.append(session.clock.now() - began_at)
+        )
+        await session.run_idle(agent, trigger="preload", idleTimeoutInSeconds=7)
+
+    assert suspended_at == [expected]
+
+
+async def test_messages_that_end_suspensions_are_answered_once_each() -> None:
+    """F-8: what listens for the whole run must not hand a record out again that has ended a suspension."""
+    agent = agent_of(saying("one", "two", "three"), on_chat_suspend=nothing, on_chat_resume=nothing)
+
+    async with mock_chat_agent(agent) as harness:
+        for text in ("a", "b", "c"):
+            await harness.advance(60)
+            await harness.send_message(text)
+        await harness.wait_idle()
+
+    assert names(harness).count("on_chat_resume") == 3
+    assert [turn.text for turn in harness.turns] == ["one", "two", "three"]
+    assert texts(kept(harness)) == ["a", "one", "b", "two", "c", "three"]
+
+
+async def test_listening_for_stops_takes_no_message_that_came_before() -> None:
+    """F-2, B-11: what waits on the channel when the run begins to listen is left for those who want it."""
+    async with live_session() as session:
+        session.submit(user("u-1", "a"))
+        session.put({"kind": "stop"})
+        session.submit(user("u-2", "b"))
+        seen = await session.run(agent_of(saying("one", "two")), trigger="preload")
+
+    assert [(turn.in_seq, turn.stopped) for turn in seen.turns] == [(0, False), (2, False)]
+
+
+async def test_what_is_worked_off_does_not_come_back_to_the_listener_of_a_later_turn() -> None:
+    """F-3: each turn listens anew, and is offered only what nobody has taken."""
+    model = saying(script.text("one").hold("here"), "two", "three", "four")
+
+    async with mock_chat_agent(agent_of(model)) as harness:
+        first = harness.begin_message("a")
+        await model.reached("here")
+        later = [harness.begin_message(text) for text in ("b", "c")]
+        await harness.settle()
+        model.release("here")
+        for each in (first, *later):
+            await each
+        await harness.send_message("d")
+        await harness.wait_idle()
+
+    assert [turn.text for turn in harness.turns] == ["one", "two", "three", "four"]
+    assert len(model.do_stream_calls) == 4

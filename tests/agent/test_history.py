@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.making import agent_of, asking, assistant, ids, kept, prompt_of, roles, saying, texts, user
+from agent.making import agent_of, asking, assistant, ids, kept, prompt_of, roles, saying, texts, tool_part, user
 from chatagent import ChatContextError, chat, tool
 from chatagent.errors import InvalidMessageError
 from chatagent_test import ChatAgentHarness, mock_chat_agent, script
@@ -315,3 +315,44 @@ async def test_a_message_in_the_history_that_no_model_can_be_shown_is_left_out_f
 
 
 UNSHOWABLE = {"id": "u-0", "role": "user", "parts": [{"type": "file", "mediaType": "image/png", "url": "no url"}]}
+
+
+async def test_a_change_before_the_answer_counts_right_before_prepare_messages_too() -> None:
+    """G-22: what is changed while the change of `on_turn_start` is applied is not too late."""
+    model = saying("ok")
+
+    def show(event: Any) -> Any:
+        chat.history.set(SET)
+        return {"type": "text", "value": "shown"}
+
+    vault = tool(description="Open it.", input_schema={"type": "object"}, to_model_output=show)
+    opened = assistant("a-1", tool_part("tc-1", "output-available", name="vault", input={}, output=1))
+    agent = agent_of(
+        model,
+        tools={"vault": vault},
+        on_turn_start=lambda event: chat.history.set([opened]),
+        prepare_messages=lambda event: event.messages,
+    )
+
+    async with mock_chat_agent(agent) as harness:
+        await harness.send_message("hello")
+
+    (event,) = events(harness, "prepare_messages")
+    assert [part.text for message in event.messages for part in message.content] == ["set"]
+    assert prompt_of(model) == event.messages
+
+
+async def test_a_change_in_on_validate_messages_counts_in_the_same_turn() -> None:
+    """G-22: whichever hook in front of `on_turn_start` makes it."""
+
+    def validate(event: Any) -> Any:
+        chat.history.set(SET)
+        return event.messages
+
+    model = saying("ok")
+
+    async with mock_chat_agent(agent_of(model, on_validate_messages=validate, on_turn_start=nothing)) as harness:
+        await harness.send_message("hello")
+
+    assert ids(events(harness, "on_turn_start")[0].ui_messages) == ["s-1"]
+    assert len(prompt_of(model)) == 1

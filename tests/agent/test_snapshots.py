@@ -432,3 +432,103 @@ async def test_a_run_that_lost_its_lease_writes_nothing_more() -> None:
 
     assert session.out == []
     assert snapshot is None
+
+
+async def test_the_chat_id_is_the_one_key_whatever_session_id_a_payload_names() -> None:
+    """G-40: records and snapshot of a conversation cannot be found under two names."""
+    named: list[str] = []
+    agent = agent_of(saying("one", "two"), on_turn_start=lambda event: named.append(chat.session_id))
+
+    async with live_session() as session:
+        session.submit(user("u-1", "a"))
+        await session.run(agent, trigger="preload", sessionId="another")
+        session.submit(user("u-2", "b"))
+        await session.run(agent, continuation=True, sessionId="yet-another")
+        snapshot = await session.snapshots.load("c-1")
+        others = [await session.snapshots.load(name) for name in ("another", "yet-another")]
+
+    assert named == ["another", "yet-another"]
+    assert snapshot is not None
+    assert texts(snapshot.messages) == ["a", "one", "b", "two"]
+    assert others == [None, None]
+    assert len(turn_completes(session.out)) == 2
+
+
+async def test_with_hydration_unanswered_messages_go_before_newer_ones_and_are_seen_as_incoming() -> None:
+    """G-59."""
+    seen: list[tuple[list[str], str]] = []
+
+    def hydrate(event: Any) -> list[UIMessage]:
+        seen.append((ids(event.incoming_messages), event.trigger))
+        return [*event.previous_messages, *event.incoming_messages]
+
+    harness = mock_chat_agent(agent_of(saying("one", "two", "three"), hydrate_messages=hydrate), continuation=True)
+    harness.seed_session_in_tail([user("u-1"), user("u-2")])
+
+    async with harness:
+        turn = await harness.send_message(user("u-3"))
+
+    assert seen == [([name], "submit-message") for name in ("u-1", "u-2", "u-3")]
+    assert turn.text == "three"
+
+
+async def test_a_turn_complete_of_number_0_counts_like_any_other() -> None:
+    """C-16, F-48: a number that counts as false must not keep the completion hook from being called."""
+    agent = agent_of(run=nothing, on_turn_complete=nothing)
+
+    async with mock_chat_agent(agent) as harness:
+        await harness.send_message("hello")
+        stored = snapshot_of(harness).last_out_event_id
+
+    (event,) = [call.event for call in harness.hooks if call.name == "on_turn_complete"]
+    assert [record.seq for record in harness.out_records] == [0]
+    assert (event.last_event_id, stored) == ("0", "0")
+
+
+async def test_a_payload_holds_one_message_however_long_the_history_is() -> None:
+    """W-1, F-90: the history is in the snapshot, not on the wire."""
+    async with mock_chat_agent(agent_of(saying("one", "two", "three"))) as harness:
+        for text in ("a", "b", "c"):
+            await harness.send_message(user(f"u-{text}", text))
+        page = await harness.session.in_.read()
+        length = len(snapshot_of(harness).messages)
+
+    sent: list[Any] = [record.data for record in page.records]
+    assert [each["payload"]["message"]["parts"][0]["text"] for each in sent] == ["a", "b", "c"]
+    assert {key for each in sent for key in each["payload"]} == {"chatId", "trigger", "message"}
+    assert length == 6
+
+
+async def test_a_later_run_does_not_run_the_boot_message_of_the_first_again() -> None:
+    """C-3, B-13, F-20: a continuation without message waits for one."""
+    model = saying("one", "two")
+
+    async with mock_chat_agent(agent_of(model), mode="submit-message") as harness:
+        await harness.send_message(user("u-1", "a"))
+        await harness.kill_run()
+        await harness.continue_run()
+        await harness.wait_idle()
+        asked = len(model.do_stream_calls)
+        await harness.send_message(user("u-2", "b"))
+        stored = texts(snapshot_of(harness).messages)
+
+    assert asked == 1
+    assert stored == ["a", "one", "b", "two"]
+
+
+async def test_a_send_that_is_tried_again_with_its_key_makes_one_turn() -> None:
+    """ST-27, F-12."""
+    model = saying("one", "two")
+    record = {
+        "kind": "message",
+        "payload": {"chatId": "test-chat", "trigger": "submit-message", "message": to_wire(user("", "a"))},
+    }
+
+    async with mock_chat_agent(agent_of(model)) as harness:
+        await harness.start()
+        acks = [await harness.session.in_.append(record, key="send-1") for _ in range(2)]
+        await harness.wait_for(lambda it: bool(it.turns))
+        await harness.wait_idle()
+
+    assert [ack.duplicate for ack in acks] == [False, True]
+    assert len(harness.turns) == 1
