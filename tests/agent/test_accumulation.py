@@ -24,10 +24,11 @@ from agent.making import (
     types,
     user,
 )
-from chatagent import chat
+from chatagent import chat, tool
 from chatagent.agent import upsert_incoming_message
 from chatagent.errors import HookResultError, InvalidMessageError
-from chatagent_test import ChatAgentHarness, MockLanguageModel, mock_chat_agent, script
+from chatagent.ui import read_ui_message_stream
+from chatagent_test import ChatAgentHarness, MockLanguageModel, mock_chat_agent, script, simulate_stream
 
 if TYPE_CHECKING:
     from chatagent.ui import UIMessage
@@ -517,3 +518,60 @@ async def test_a_response_of_data_parts_alone_sends_no_empty_message_to_the_mode
     assert first.message is not None
     assert roles(kept(harness)) == ["user", "assistant", "user", "assistant"]
     assert roles(prompt_of(model)) == ["user", "user"]
+
+
+@pytest.mark.parametrize("state", ["input-streaming", "input-available"])
+async def test_a_stored_call_without_an_outcome_is_left_out_for_the_model(state: str) -> None:
+    """1.16, F-85: wherever the history comes from, such a call breaks no conversion, and stays in the history."""
+    model = saying("ok")
+    stored = [user("u-0"), assistant("a-0", "so", tool_part("tc-1", state, input={}))]
+    agent = agent_of(model, hydrate_messages=lambda event: [*stored, *event.incoming_messages], on_turn_start=nothing)
+
+    async with mock_chat_agent(agent) as harness:
+        turn = await harness.send_message(user("u-1"))
+
+    assert (turn.error, turn.text) == (None, "ok")
+    assert [part.type for message in prompt_of(model) for part in message.content] == ["text"] * 3
+    assert events(harness, "on_turn_start")[0].ui_messages[1] == stored[1]
+
+
+async def test_validation_is_not_asked_where_nothing_came_in() -> None:
+    """T-21, F-75: a validator that is called with an empty list rejects it."""
+    seen: list[list[str]] = []
+
+    def validate(event: Any) -> Any:
+        seen.append(ids(event.messages))
+        return event.messages
+
+    agent = agent_of(saying("one", "two", "three"), on_validate_messages=validate, on_action=nothing)
+
+    async with mock_chat_agent(agent) as harness:
+        await harness.send_message(user("u-1"))
+        await harness.send_regenerate()
+        await harness.send_action("look")
+        await harness.send_message(user("u-2"))
+
+    assert seen == [["u-1"], ["u-2"]]
+
+
+async def test_every_start_has_the_id_of_its_answer_and_what_is_written_meanwhile_joins_it() -> None:
+    """1.16, F-80: a client that met a `start` without an id would begin anew, and lose the text in front."""
+
+    @tool
+    def draw() -> str:
+        """Draw."""
+        chat.response.write({"type": "data-chart", "data": 1})
+        return "drawn"
+
+    model = saying(script.text("Look:").tool_call("draw", {}), "there")
+
+    async with mock_chat_agent(agent_of(model, tools=[draw])) as harness:
+        turn = await harness.send_message("hello")
+        answers = [message async for message in read_ui_message_stream(simulate_stream(turn.chunks))]
+
+    starts = [chunk for chunk in turn.raw_chunks if chunk["type"] == "start"]
+    assert turn.message is not None
+    assert [chunk["messageId"] for chunk in starts] == [turn.message.id]
+    assert {message.id for message in answers} == {turn.message.id}
+    assert answers[-1].text == "Look:there"
+    assert "data-chart" in [part.type for part in answers[-1].parts]

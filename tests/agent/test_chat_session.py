@@ -532,3 +532,43 @@ async def test_a_session_has_at_least_one_turn() -> None:
             await harness.start()
     finally:
         await harness.close()
+
+
+async def test_a_message_between_the_end_of_a_stream_and_the_next_turn_is_a_turn_of_its_own() -> None:
+    """N-87, F-11: no step would take it in any more, however willing the agent is."""
+    model = saying("one", "two")
+    answer = answering(model)
+
+    async def on_turn(turn: ChatTurn) -> None:
+        await answer(turn)
+        if turn.number == 0:
+            await chat.sleep(5)
+
+    agent = session_agent(on_turn, pending_messages={"should_inject": always})
+    async with mock_chat_agent(agent, auto_advance=False) as harness:
+        first = await harness.send_message("m1", until="turn_complete")
+        second = harness.begin_message("m2")
+        await harness.settle()
+        early = len(model.do_stream_calls)
+        await harness.advance(5)
+        turn = await second
+
+    assert (first.text, early, turn.text) == ("one", 1, "two")
+    assert roles(model.do_stream_calls[1].prompt) == ["user", "assistant", "user"]
+
+
+async def test_a_continuation_without_a_message_waits_and_is_still_one_when_it_comes() -> None:
+    """N-87, F-21: the model is not asked with an empty prompt."""
+    model = saying("hello again")
+    seen: list[ChatTurn] = []
+    agent = session_agent(answering(model), seen)
+
+    async with mock_chat_agent(agent, continuation=True, previous_run_id="run_prior") as harness:
+        await harness.start()
+        early = (len(seen), len(model.do_stream_calls))
+        turn = await harness.send_message("hi")
+
+    assert early == (0, 0)
+    assert [each.continuation for each in seen] == [True]
+    assert turn.text == "hello again"
+    assert roles(model.do_stream_calls[0].prompt) == ["user"]

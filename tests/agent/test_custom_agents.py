@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 
 from agent.handing_over import GREETING
@@ -738,3 +739,59 @@ async def test_a_model_that_is_held_can_be_driven_as_ever() -> None:
         turn = await pending
 
     assert turn.text == "one two"
+
+
+async def test_a_signal_that_comes_while_a_message_is_waited_for_is_kept() -> None:
+    """C-42, G-27: the wait for a message leaves it where it is."""
+    signals: list[HandoverSignal | None] = []
+    first: list[str] = []
+
+    async def run(payload: WirePayload, context: CustomRunContext) -> None:
+        result = await chat.messages.once()
+        assert result.output is not None
+        assert result.output.message is not None
+        first.append(result.output.message.text)
+        await chat.write_turn_complete()
+        signals.append(await chat.wait_for_handover(payload=payload))
+        await chat.write_turn_complete()
+
+    async with mock_chat_agent(custom(run), mode="handover-prepare") as harness:
+        await harness.start()
+        data = {"kind": "handover", "partialAssistantMessage": GREETING, "isFinal": True, "messageId": "a-1"}
+        await harness.session.in_.append(data)
+        await harness.settle()
+        await harness.send_message("m1", until="turn_complete")
+        await harness.wait_ended()
+
+    assert first == ["m1"]
+    assert [signal and signal.message_id for signal in signals] == ["a-1"]
+
+
+async def test_a_handler_that_listens_at_once_hears_nothing_that_was_answered() -> None:
+    """N-81, F-10: the cursor is set before the code begins, so listening first answers nothing again."""
+    heard: list[list[str]] = []
+
+    async def run(payload: WirePayload, context: CustomRunContext) -> None:
+        texts: list[str] = []
+        heard.append(texts)
+        came = anyio.Event()
+
+        def hear(more: WirePayload) -> None:
+            assert more.message is not None
+            texts.append(more.message.text)
+            came.set()
+
+        chat.messages.on(hear)
+        await came.wait()
+        for text in texts:
+            await say(text)
+            await chat.write_turn_complete()
+        await chat.messages.once()
+
+    async with live_session() as session:
+        session.submit(user("u-1", "one"))
+        await session.run(custom(run))
+        session.submit(user("u-2", "two"))
+        await session.run(custom(run))
+
+    assert heard == [["one"], ["two"]]

@@ -860,3 +860,45 @@ async def test_a_model_that_is_asked_beside_the_answer_knows_the_run_s_clock() -
         turn = await harness.send_message("hello")
 
     assert turn.error is None
+
+
+async def test_model_lists_show_what_was_injected_from_the_answer_on() -> None:
+    """G-52, T-30: hooks in front of the answer do not see it yet."""
+    hooks = ("on_chat_start", "on_turn_start", "on_before_turn_complete", "on_turn_complete")
+    agent = agent_of(saying("one"), on_boot=lambda event: chat.inject([BACKGROUND]), **dict.fromkeys(hooks, nothing))
+
+    async with mock_chat_agent(agent) as harness:
+        await harness.send_message("a")
+
+    shown = {name: roles(events(harness, name)[0].messages) for name in (*hooks, "run")}
+    assert shown == {
+        "on_chat_start": ["user"],
+        "on_turn_start": ["user"],
+        "run": ["user", "system"],
+        "on_before_turn_complete": ["user", "system", "assistant"],
+        "on_turn_complete": ["user", "system", "assistant"],
+    }
+
+
+async def test_what_on_boot_sets_up_is_there_in_every_run_of_a_conversation() -> None:
+    """N-36, F-23: what `on_chat_start` sets up is missing in a continuation."""
+    seen: list[tuple[int | None, bool]] = []
+    once = chat.local(Visit, id="only-at-the-start")
+
+    def look(event: Any) -> None:
+        seen.append((visit.turns, "turns" in once))
+
+    agent = agent_of(
+        on_boot=lambda event: visit.init(Visit(turns=7)),
+        on_chat_start=lambda event: once.init(Visit()),
+        on_turn_start=look,
+    )
+
+    async with mock_chat_agent(agent) as harness:
+        await harness.send_message("a")
+        await harness.kill_run()
+        await harness.continue_run()
+        turn = await harness.send_message("b")
+
+    assert seen == [(7, True), (7, False)]
+    assert turn.error is None

@@ -314,3 +314,13 @@ def test_a_finished_tool_call_stays_in_an_answer_that_was_cut_off() -> None:
     expected = assistant("a-1", tool_part("tc-1", "output-available", input={}, output=7))
     assert replayed.partial == expected
     assert replayed.partial_raw == expected
+
+
+def test_an_answer_that_told_an_error_and_went_on_to_its_end_is_settled() -> None:
+    """G-55: the error alone leaves it open, a `finish` behind it closes it."""
+    chunks = [*text("a-1", "whole", end=False), {"type": "error", "errorText": "boom"}, FINISH]
+
+    replayed = replay_answers(records(*chunks))
+
+    assert [message.text for message in replayed.settled] == ["whole"]
+    assert replayed.partial is None

@@ -475,3 +475,17 @@ async def test_a_pending_turn_of_an_injected_message_is_the_turn_that_it_steered
         model.release("held")
 
         assert (await second).raw_chunks == (await first).raw_chunks
+
+
+async def test_messages_that_no_step_took_in_become_turns_in_the_order_of_arrival() -> None:
+    """G-25: each a turn of its own, ahead of what comes later."""
+    model = saying(CALL, "done", "second", "third", "fourth")
+
+    async with mock_chat_agent(steering_agent(model, {"should_inject": never})) as harness:
+        first = harness.begin_message(user("u-1", "go"))
+        await while_held(harness, model, user("u-2", "b"), user("u-3", "c"))
+        await first
+        last = await harness.send_message(user("u-4", "d"))
+
+    assert texts(kept(harness)) == ["go", "done", "b", "second", "c", "third", "d", "fourth"]
+    assert last.index == 3

@@ -538,3 +538,37 @@ async def test_a_stream_that_never_says_its_end_or_usage_holds_a_turn_up_for_sec
     assert harness.clock.now() - began_at == 4
     assert turn.message is None
     assert completes(harness)[0].usage is None
+
+
+async def test_a_stopped_answer_of_a_model_says_its_end_and_usage_at_once() -> None:
+    """G-43: the guards of 2 seconds are for streams that do not keep the contract; no time passes."""
+    model = saying(HALF)
+
+    async with mock_chat_agent(agent_of(model)) as harness:
+        pending = harness.begin_message("hello")
+        await model.reached("middle")
+        stopped_at = harness.clock.now()
+        await harness.send_stop()
+        turn = await pending
+
+    assert turn.stopped
+    assert turn.text == "one "
+    assert harness.clock.now() == stopped_at
+
+
+async def test_a_call_that_a_stop_cut_off_breaks_no_later_turn() -> None:
+    """F-85, C-64: it leaves the stored answer, so the model is never shown a call without an outcome."""
+    calling = script.text("Let me ask.").tool_call("ask_user", {"question": "?"}).hold("middle")
+    model = saying(calling, "next")
+
+    async with mock_chat_agent(agent_of(model, tools=ASK_USER)) as harness:
+        pending = harness.begin_message(user("u-1"))
+        await model.reached("middle")
+        await harness.send_stop()
+        stopped = await pending
+        turn = await harness.send_message(user("u-2"))
+
+    assert stopped.stopped
+    assert [part["type"] for part in parts_of(stopped.message)] == ["step-start", "text"]
+    assert (turn.error, turn.text) == (None, "next")
+    assert [part.type for message in model.do_stream_calls[1].prompt for part in message.content] == ["text"] * 3

@@ -119,6 +119,21 @@ async def test_an_async_handler_runs_and_consumes_nothing() -> None:
 
 
 @pytest.mark.anyio
+async def test_what_a_handler_has_consumed_is_not_offered_to_the_next() -> None:
+    """C-34, F-3: each turn attaches a handler of its own, and must not meet what an earlier one has worked off."""
+    async with wired() as it:
+        first, second = Handler("message"), Handler("message")
+        subscription = it.channel.on(first)
+        await it.deliver("message", "stop")
+        subscription.off()
+        await it.deliver("message")
+
+        it.channel.on(second)
+
+        assert (first.seen, second.seen) == ([0, 1], [1, 2])
+
+
+@pytest.mark.anyio
 async def test_a_handler_that_another_attaches_is_shown_the_record_too() -> None:
     """F-13: it came too late for the round of handlers, and too early for the buffer."""
     async with wired() as it:
