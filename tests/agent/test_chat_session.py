@@ -557,6 +557,33 @@ async def test_a_message_between_the_end_of_a_stream_and_the_next_turn_is_a_turn
     assert roles(model.do_stream_calls[1].prompt) == ["user", "assistant", "user"]
 
 
+async def test_a_message_behind_the_end_of_a_stream_is_no_steering_while_the_turn_is_completed() -> None:
+    """N-87, F-11: the turn does not even hear of it."""
+    model = saying("one", "two")
+    received: list[Any] = []
+
+    async def summarize(event: Any) -> str:
+        await chat.sleep(5)
+        return "short"
+
+    agent = session_agent(
+        answering(model),
+        compaction={"should_compact": behind_a_turn, "summarize": summarize},
+        pending_messages={"should_inject": always, "on_received": received.append},
+    )
+    async with mock_chat_agent(agent, auto_advance=False) as harness:
+        first = harness.begin_message("m1")
+        await harness.settle()
+        second = harness.begin_message("m2")
+        await harness.settle()
+        early = (len(model.do_stream_calls), list(received))
+        await harness.advance(10)
+        turns = [await first, await second]
+
+    assert early == (1, [])
+    assert [turn.text for turn in turns] == ["one", "two"]
+
+
 async def test_a_continuation_without_a_message_waits_and_is_still_one_when_it_comes() -> None:
     """N-87, F-21: the model is not asked with an empty prompt."""
     model = saying("hello again")

@@ -28,6 +28,7 @@ from chatagent.agent import (
     TurnStartEvent,
     ValidateMessagesEvent,
 )
+from chatagent.ui import to_wire
 from chatagent_test import ChatAgentHarness, mock_chat_agent, script
 
 pytestmark = pytest.mark.anyio
@@ -353,58 +354,81 @@ LISTS = (
 )
 
 
-def wreck(event: Any) -> None:
-    """Empty every list of an event."""
-    for field in fields(event):
-        value = getattr(event, field.name)
-        if isinstance(value, list):
-            value.clear()
+def lists_of(event: Any) -> dict[str, list[Any]]:
+    values = {field.name: getattr(event, field.name) for field in fields(event)}
+    return {name: value for name, value in values.items() if isinstance(value, list)}
 
 
-def wrecking(name: str) -> Any:
-    """A hook that empties every list of its event, and returns what the hook of this name returns."""
+class Wrecker:
+    """Hooks that note how long the lists of their events are, return what keeps the turn as it is, and empty them."""
 
-    def hook(event: Any) -> Any:
-        result: Any = None
-        if name == "hydrate_messages":
-            result = [*event.previous_messages, *event.incoming_messages]
-        elif name in RETURNING:
-            result = list(event.messages)
-        wreck(event)
-        return result
+    def __init__(self, *, wrecks: bool) -> None:
+        self.noted: list[tuple[str, dict[str, int]]] = []
+        self._wrecks = wrecks
 
-    return hook
+    def hook(self, name: str) -> Any:
+        def hook(event: Any) -> Any:
+            self.noted.append((name, {field: len(value) for field, value in lists_of(event).items()}))
+            result: Any = None
+            if name == "hydrate_messages":
+                result = [*event.previous_messages, *event.incoming_messages]
+            elif name in RETURNING:
+                result = list(event.messages)
+            for value in lists_of(event).values() if self._wrecks else ():
+                value.clear()
+            return result
+
+        return hook
 
 
-@pytest.mark.parametrize("hydrate", [False, True], ids=["kept", "hydrated"])
-async def test_lists_in_events_are_copies(*, hydrate: bool) -> None:
-    """G-24: the reference hands out its live lists."""
-    names = [*LISTS, *(["hydrate_messages"] if hydrate else [])]
-    agent = agent_of(saying("one", "two"), **{name: wrecking(name) for name in names})
+async def noted_of_a_conversation(names: tuple[str, ...], *, wrecks: bool) -> Any:
+    """What hooks of these names have noted in a conversation of two turns and an action, and what the model saw."""
+    wrecker = Wrecker(wrecks=wrecks)
+    model = saying("one", "two")
 
-    async with mock_chat_agent(agent) as harness:
+    async with mock_chat_agent(agent_of(model, **{name: wrecker.hook(name) for name in names})) as harness:
         await harness.send_message("a")
         await harness.send_action("look")
         await harness.advance(30)
         await harness.send_message("b")
+        snapshot = harness.get_snapshot()
 
-    assert {call.name for call in harness.hooks} == {*names, "run"}
-    assert [len(run.messages) for run in events(harness, "run")] == [1, 3]
-    snapshot = harness.get_snapshot()
-    assert (None if snapshot is None else len(snapshot.messages)) == (None if hydrate else 4)
+    stored = None if snapshot is None else [(message.role, message.text) for message in snapshot.messages]
+    return wrecker.noted, stored, [roles(call.prompt) for call in model.do_stream_calls]
 
 
-async def test_lists_that_the_recovery_hook_is_given_are_copies() -> None:
+@pytest.mark.parametrize("more", [(), ("hydrate_messages",)], ids=["kept", "hydrated"])
+async def test_lists_in_events_are_copies(more: tuple[str, ...]) -> None:
+    """G-24: the reference hands out its live lists."""
+    names = (*LISTS, *more)
+
+    noted, *outcome = await noted_of_a_conversation(names, wrecks=True)
+
+    assert {name for name, _ in noted} == set(names)
+    assert [noted, *outcome] == list(await noted_of_a_conversation(names, wrecks=False))
+
+
+@pytest.mark.parametrize("users", [[], ["u-1", "u-2"]], ids=["nobody", "two"])
+async def test_lists_that_the_recovery_hook_is_given_are_copies(users: list[str]) -> None:
     """G-24."""
-    harness = mock_chat_agent(agent_of(saying("ok"), on_recovery_boot=wrecking("on_recovery_boot")), continuation=True)
+    wrecker = Wrecker(wrecks=True)
+    agent = agent_of(saying("ok", "ok"), on_recovery_boot=wrecker.hook("on_recovery_boot"))
+    past = [to_wire(user("u-0")), to_wire(assistant("a-0", "before"))]
+    snapshot = {"version": 1, "savedAt": 0, "messages": past}
+    harness = mock_chat_agent(agent, continuation=True, snapshot=snapshot)
     harness.seed_session_out_partial(assistant("a-half", "half", tool_part("tc-1", "input-available", input={})))
-    harness.seed_session_in_tail([user("u-1"), user("u-2")])
+    harness.seed_session_in_tail([user(each) for each in users])
 
     async with harness:
-        await harness.wait_idle()
+        await harness.send_message(user("u-9"))
+        stored = harness.get_snapshot()
 
-    assert ids(harness.boot.in_flight_users) == ["u-1", "u-2"]
-    assert [turn.text for turn in harness.turns] == ["ok"]
+    sizes = {"settled_messages": 2, "in_flight_users": len(users), "pending_tool_calls": 1}
+    assert wrecker.noted == [("on_recovery_boot", sizes)]
+    assert ids(harness.boot.settled_messages) == ["u-0", "a-0"]
+    assert ids(harness.boot.in_flight_users) == users
+    assert stored is not None
+    assert ids(stored.messages)[:2] == ["u-0", "a-0"]
 
 
 async def test_an_event_of_an_earlier_turn_does_not_change_later() -> None:

@@ -532,3 +532,20 @@ async def test_a_send_that_is_tried_again_with_its_key_makes_one_turn() -> None:
 
     assert [ack.duplicate for ack in acks] == [False, True]
     assert len(harness.turns) == 1
+
+
+async def test_a_stop_behind_a_message_that_waits_does_not_take_the_cursor_past_it() -> None:
+    """G-26: the stop is dealt with at once, the message in front of it is not."""
+    model = saying(script.text("one").hold("here").text(" and more"), "two")
+
+    async with mock_chat_agent(agent_of(model)) as harness:
+        first = harness.begin_message("a")
+        await model.reached("here")
+        second = harness.begin_message("b")
+        await harness.settle()
+        await harness.send_stop()
+        stopped = await first
+        await second
+
+    assert stopped.stopped
+    assert [header(record, CURSOR) for record in turn_completes(harness.out_records)] == ["0", "2"]
