@@ -77,7 +77,8 @@ class RunEnvironment:
     partial_answer_raw: UIMessage | None = None
     """The same as it was streamed."""
     strict: bool = True
-    """`False` restores what the reference does after a failing `on_turn_complete` (G-28)."""
+    """`False` restores what the reference does after a failing `on_turn_complete` (G-28), and makes deferring outside a
+    turn a warning (G-41)."""
 
 
 class AgentRun:

@@ -63,8 +63,8 @@ def mock_chat_agent(
         auto_advance: whether waiting for a turn lets sleeping models and tools wake; `False` leaves time to `advance`.
         ids: makes ids; by default `msg-1`, `msg-2`, …
         wait_timeout: real seconds after which a driver call gives up.
-        strict: `False` makes seeds that nothing reads a warning, and restores what the reference does after a failing
-            `on_turn_complete`.
+        strict: `False` makes seeds that nothing reads and `chat.defer` outside a turn a warning, and restores what the
+            reference does after a failing `on_turn_complete`.
         telemetry: watches the runs; `"agent"` is what the agent was defined with, which is off here by default.
 
     Raises:

@@ -575,3 +575,21 @@ async def test_every_start_has_the_id_of_its_answer_and_what_is_written_meanwhil
     assert {message.id for message in answers} == {turn.message.id}
     assert answers[-1].text == "Look:there"
     assert "data-chart" in [part.type for part in answers[-1].parts]
+
+
+async def test_messages_that_come_during_a_turn_that_fails_are_answered_next() -> None:
+    """E-8, F-6: without anybody sending more."""
+    model = saying(script.text("half").hold("here").breaks(ConnectionError("gone")), "two", "three")
+
+    async with mock_chat_agent(agent_of(model)) as harness:
+        first = harness.begin_message("a")
+        await model.reached("here")
+        later = [harness.begin_message(text) for text in ("b", "c")]
+        await harness.settle()
+        model.release("here")
+        failed = await first
+        turns = [await each for each in later]
+
+    assert str(failed.error) == "gone"
+    assert [turn.text for turn in turns] == ["two", "three"]
+    assert texts(kept(harness)) == ["a", "half", "b", "two", "c", "three"]

@@ -215,7 +215,7 @@ async def test_a_change_of_history_is_there_at_once_and_in_the_next_turn() -> No
 
 
 async def test_an_action_that_changed_the_history_is_followed_by_a_snapshot() -> None:
-    """G-31: in the reference a crash loses the change."""
+    """G-31, D-7: in the reference a crash loses the change."""
     async with mock_chat_agent(agent_of(on_action=lambda event: chat.history.slice(0, 1))) as harness:
         await harness.send_message(user("u-1"))
         await harness.send_action("undo")
@@ -291,7 +291,7 @@ async def test_an_action_that_comes_while_a_turn_is_on_waits_for_its_end() -> No
 
 
 async def test_an_action_that_fails_its_schema_is_told_and_nothing_else_happens() -> None:
-    """G-30: in the reference it completes a turn and uses up a number."""
+    """G-30, D-6: in the reference it completes a turn and uses up a number."""
     model = saying("one", "two")
     agent = agent_of(model, action_schema=Undo, on_action=nothing, **dict.fromkeys(TURN_HOOKS, nothing))
 

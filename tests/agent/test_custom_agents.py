@@ -270,7 +270,7 @@ async def test_completing_a_turn_tells_both_cursors() -> None:
 
 
 async def test_each_turn_takes_the_one_before_off_the_log() -> None:
-    """N-83, C-15."""
+    """N-83, C-15, F-91."""
     async with mock_chat_agent(looping(echo)) as harness:
         await harness.send_message("m1")
         await harness.send_message("m2")

@@ -350,7 +350,7 @@ async def test_on_before_turn_complete_that_fails_keeps_the_answer() -> None:
 
 
 async def test_on_turn_complete_that_fails_is_called_once_more_with_its_error_and_the_client_hears_nothing() -> None:
-    """SSE-003, G-28: the reference writes an error and a second turn-complete behind the closed turn."""
+    """SSE-003, G-28, D-4: the reference writes an error and a second turn-complete behind the closed turn."""
     agent = agent_of(
         run=lambda event: (
             chat.response.write({"type": "data-marker", "data": 1}),

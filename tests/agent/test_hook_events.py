@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import fields
 from typing import Any
 
@@ -462,6 +463,8 @@ async def test_the_remainder_of_a_payload_reaches_run() -> None:
 
 
 async def test_hooks_and_run_may_be_sync_or_async_and_any_callable() -> None:
+    """D-2."""
+
     class Counter:
         def __init__(self) -> None:
             self.calls = 0
@@ -531,3 +534,22 @@ async def test_the_answer_to_a_tool_call_is_not_new_but_the_response_is() -> Non
     assert second.message is not None
     new = [ids(event.new_ui_messages) for event in events(harness, "on_turn_complete")]
     assert new == [["u-1", first.message.id], [second.message.id]]
+
+
+async def test_a_sync_hook_is_called_on_the_thread_of_the_loop() -> None:
+    """D-11: nothing is handed to another thread, so what a hook touches needs no lock."""
+    threads: dict[str, int] = {}
+
+    def note(name: str) -> Any:
+        def hook(event: Any) -> None:
+            threads[name] = threading.get_ident()
+
+        return hook
+
+    hooks = {name: note(name) for name in ("on_boot", "on_chat_start", "on_turn_start", "on_turn_complete")}
+
+    async with mock_chat_agent(agent_of(run=note("run"), **hooks)) as harness:
+        await harness.send_message("a")
+
+    assert set(threads) == {*hooks, "run"}
+    assert set(threads.values()) == {threading.get_ident()}

@@ -142,7 +142,7 @@ async def test_a_clean_continuation_neither_preloads_nor_starts_a_chat() -> None
 
 
 async def test_a_continuation_after_a_crash_recovers_behind_on_boot() -> None:
-    """G-35: the reference has the two the other way round."""
+    """G-35, D-3: the reference has the two the other way round."""
     harness = mock_chat_agent(hooked(), continuation=True, previous_run_id="run_prior")
     harness.seed_session_out_partial(assistant("a-half", "Half an"))
     harness.seed_session_in_tail([user("u-1"), user("u-2")])

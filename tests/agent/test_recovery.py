@@ -52,7 +52,7 @@ def ok() -> MockLanguageModel:
 
 
 async def test_a_clean_continuation_recovers_nothing() -> None:
-    """REC-001."""
+    """REC-001, F-30."""
     async with continued(agent_of(on_recovery_boot=nothing)) as harness:
         turn = await harness.send_message("hello")
 
@@ -172,7 +172,7 @@ async def test_a_cut_off_answer_stands_behind_its_user_and_the_rest_is_dispatche
 
 
 async def test_a_cut_off_answer_without_a_user_is_dropped() -> None:
-    """R-3."""
+    """R-3, D-8."""
     agent = agent_of(ok(), on_turn_start=nothing)
 
     async with continued(agent, partial=HALF) as harness:

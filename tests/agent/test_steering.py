@@ -478,7 +478,7 @@ async def test_a_pending_turn_of_an_injected_message_is_the_turn_that_it_steered
 
 
 async def test_messages_that_no_step_took_in_become_turns_in_the_order_of_arrival() -> None:
-    """G-25: each a turn of its own, ahead of what comes later."""
+    """G-25, D-5: each a turn of its own, ahead of what comes later."""
     model = saying(CALL, "done", "second", "third", "fourth")
 
     async with mock_chat_agent(steering_agent(model, {"should_inject": never})) as harness:

@@ -456,6 +456,7 @@ async def test_a_run_of_mode_submit_message_waits_for_its_message_once_continued
 
 
 async def test_a_cancelled_run_ends_its_stream_and_can_be_continued() -> None:
+    """D-13."""
     model = holding("answer")
 
     async with mock_chat_agent(agent_of(model, on_turn_complete=nothing)) as harness:
@@ -506,6 +507,7 @@ async def test_a_tool_that_never_returns_ends_with_the_signal_of_its_run() -> No
 
 
 async def test_what_does_not_look_at_its_signal_is_cancelled_after_five_seconds() -> None:
+    """D-13."""
     started = anyio.Event()
     outcomes: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Every guarantee of the runtime and every fault that is ruled out has a test that names it.
+"""Every guarantee of the runtime, every decision and every fault that is ruled out has a test that names it.
 
 A test names one in its docstring (`G-26`, `F-4`) or in the id of a parameter; that it fails without it is a matter of
 reading. The guarantees of the harness (G-1 to G-19) are not looked at here.
@@ -24,6 +24,9 @@ FAULTS = [
     *(f"F-{number}" for number in range(99, 103)),
 ]
 """What the page rules out, likewise."""
+
+DECISIONS = [f"D-{number}" for number in range(1, 14)]
+"""What was chosen where the protocol leaves a choice."""
 
 NOT_YET = [f"F-{number}" for number in (63, 64, *range(93, 99), 103, 104)]
 """Faults of clients, which are not there yet; one that gets a test moves up on the page."""
@@ -94,6 +97,13 @@ def test_every_guarantee_has_a_test(named: set[str]) -> None:
 
 def test_every_fault_has_a_test(named: set[str]) -> None:
     assert [each for each in faults() if each not in named] == []
+
+
+def test_every_decision_is_on_the_page_and_has_a_test() -> None:
+    listed = set(re.findall(r"^- \*\*(D-\d+)\*\* \S", page("chat-agent.md"), re.MULTILINE))
+
+    assert listed == set(DECISIONS)
+    assert set(DECISIONS) - named_by_tests("D") == set()
 
 
 def test_no_test_names_what_is_not_listed(named: set[str]) -> None:

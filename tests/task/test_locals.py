@@ -55,6 +55,7 @@ async def test_a_value_that_was_never_set_is_missing() -> None:
 
 @pytest.mark.parametrize("value", [None, 0, "", False, []])
 async def test_a_value_that_is_false_was_set_all_the_same(value: object) -> None:
+    """D-12."""
     key = locals.create("value")
 
     async with a_run():

@@ -17,6 +17,7 @@ from chatagent.ui import (
     ToolUIPart,
     UIMessage,
     UnknownUIPart,
+    parse_chunk,
     parse_ui_message,
     to_wire,
 )
@@ -217,3 +218,15 @@ def test_an_error_names_the_field_the_value_and_the_way_out(wire: object, field:
         parse_ui_message(wire)
 
     assert caught.value.field == field
+
+
+def test_messages_and_chunks_are_taken_as_dicts_and_are_equal_to_no_dict() -> None:
+    """D-1: unknown keys are kept, what is dumped is camelCase, and a comparison with a dict is no silent success."""
+    wire = {"id": "a-1", "role": "assistant", "parts": [{"type": "source-url", "sourceId": "s", "url": "u", "new": 1}]}
+    chunk_wire = {"type": "start", "messageId": "a-1", "new": 1}
+
+    message, chunk = parse_ui_message(wire), parse_chunk(chunk_wire)
+
+    assert (to_wire(message), to_wire(chunk)) == (wire, chunk_wire)
+    assert message != wire
+    assert chunk != chunk_wire
