@@ -231,7 +231,12 @@ async def test_a_run_behind_another_neither_repeats_nor_loses_anything() -> None
     assert snapshot.last_in_event_id == "2"
 
 
-async def test_a_message_that_was_buffered_when_the_run_crashed_is_answered_by_the_next_run() -> None:
+BOOTS = pytest.mark.parametrize("boot", [{"trigger": "preload"}, {}], ids=["buffered", "recovered"])
+"""In a first run messages are buffered while a turn is on; a continuation finds them on the log."""
+
+
+@BOOTS
+async def test_a_message_that_waited_when_the_run_crashed_is_answered_by_the_next_run(boot: dict[str, Any]) -> None:
     """G-26."""
     calls = 0
 
@@ -246,7 +251,7 @@ async def test_a_message_that_was_buffered_when_the_run_crashed_is_answered_by_t
         session.submit(user("u-1", "a"))
         session.submit(user("u-2", "b"))
         with pytest.raises(LeaseLostError):
-            await session.run(agent_of(saying("one", "lost"), on_turn_start=crash_in_the_second_turn))
+            await session.run(agent_of(saying("one", "lost"), on_turn_start=crash_in_the_second_turn), **boot)
         seen = await session.run(agent_of(saying("two")))
         snapshot = await session.snapshots.load("c-1")
 
@@ -255,12 +260,13 @@ async def test_a_message_that_was_buffered_when_the_run_crashed_is_answered_by_t
     assert texts(snapshot.messages) == ["a", "one", "b", "two"]
 
 
-async def test_messages_that_max_turns_left_over_are_answered_by_the_next_run() -> None:
+@BOOTS
+async def test_messages_that_max_turns_left_over_are_answered_by_the_next_run(boot: dict[str, Any]) -> None:
     """G-37."""
     async with live_session() as session:
         for text in ("a", "b", "c"):
             session.submit(user(f"u-{text}", text))
-        first = await session.run(agent_of(saying("one"), max_turns=1))
+        first = await session.run(agent_of(saying("one"), max_turns=1), **boot)
         second = await session.run(agent_of(saying("two", "three")))
         snapshot = await session.snapshots.load("c-1")
 
