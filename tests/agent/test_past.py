@@ -508,6 +508,30 @@ async def test_a_crash_between_turn_complete_and_snapshot_answers_nothing_twice(
 
 
 @pytest.mark.anyio
+async def test_the_older_cursor_of_a_snapshot_does_not_bring_an_answered_message_back() -> None:
+    """G-64: the turn-complete behind it tells of more."""
+    hang = Hanging()
+    model = saying("first", "answer", "next")
+    agent = agent_of(model, on_turn_complete=lambda event: hang(event) if event.turn == 1 else None)
+
+    async with mock_chat_agent(agent) as harness:
+        await harness.send_message("zero?")
+        await harness.send_message("one?", until="turn_complete")
+        await hang.reached.wait()
+        before = harness.get_snapshot()
+        await harness.kill_run()
+        await harness.continue_run()
+        await harness.wait_idle()
+        calls = len(model.do_stream_calls)
+        await harness.send_message("two?")
+
+        assert before is not None
+        assert before.last_in_event_id == "0"
+        assert calls == 2
+        assert history(harness) == ["zero?", "first", "one?", "answer", "two?", "next"]
+
+
+@pytest.mark.anyio
 async def test_a_crash_behind_a_regenerate_in_mid_answer_regenerates() -> None:
     model = saying("first", script.text("sec").hold("middle"), "second")
 
