@@ -252,6 +252,19 @@ async def test_annotations_become_sources() -> None:
     ]
 
 
+async def test_a_text_that_did_not_stream_has_each_of_its_sources_once() -> None:
+    page = {"type": "url_citation", "url": "https://a.test", "title": "A", "start_index": 0, "end_index": 1}
+    model, _ = model_of(
+        event("output_text.annotation.added", item_id="msg_1", annotation_index=0, annotation=page),
+        completed(message("x", annotations=[page])),
+    )
+
+    parts = await stream_of(model)
+
+    assert [each.delta for each in of(ModelTextDelta, parts)] == ["x"]
+    assert [each.url for each in of(ModelSource, parts)] == ["https://a.test"]
+
+
 async def test_a_failed_response_is_an_error_part_before_the_finish() -> None:
     error = {"code": "rate_limit_exceeded", "message": "slow down"}
     model, _ = model_of(completed(status="failed", error=error))

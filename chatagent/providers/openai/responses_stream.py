@@ -19,6 +19,7 @@ from chatagent.model import (
     ModelReasoningEnd,
     ModelReasoningStart,
     ModelResponseMetadata,
+    ModelSource,
     ModelStreamPart,
     ModelText,
     ModelTextDelta,
@@ -96,6 +97,8 @@ class ResponsesReader:
         """How many characters of input have streamed, by call id."""
         self._thoughts: set[str] = set()
         """Ids of the items whose reasoning has streamed."""
+        self._cited: set[str] = set()
+        """Ids of the items whose sources have been told."""
         self._told: set[str] = set()
         """Ids of items, and of calls, that are complete."""
         self._has_text = self._has_calls = self._has_refused = False
@@ -193,6 +196,7 @@ class ResponsesReader:
     def _annotation(self, event: ResponseOutputTextAnnotationAddedEvent) -> None:
         annotation = event.to_dict(mode="json").get("annotation")
         source = source_of(annotation)
+        self._cited.add(event.item_id)
         if source is not None:
             self._parts.append(source)
 
@@ -239,7 +243,8 @@ class ResponsesReader:
         has_streamed = self._has_text if item.type == "message" else key in self._thoughts
         if not has_streamed:
             for content in item_content(item, self._names):
-                self._tell_whole(content)
+                if not (isinstance(content, ModelSource) and key in self._cited):
+                    self._tell_whole(content)
 
     def _tell_whole(self, content: ModelContent) -> None:
         """Tell content that no event told before."""
