@@ -16,6 +16,7 @@ from chatagent.model import (
     ModelReasoningEnd,
     ModelSource,
     ModelStreamStart,
+    ModelTextDelta,
     ModelTextStart,
     ModelToolCall,
     ModelToolResult,
