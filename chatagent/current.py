@@ -1,11 +1,12 @@
-"""The current run: the one context variable of the project, and what the rooms below the agent may know of a run.
+"""The current run, and what the rooms below the agent may know of a run.
 
 It is set once, in the context in which the run's task starts, so every task that the run or its user code starts sees
-it, and nothing outside does.
+it, and nothing outside does. Beside it stands which piece of user code is at work there, for those who must name it.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,12 +14,22 @@ from chatagent.clock import SystemClock
 from chatagent.ids import random_id
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from chatagent.clock import Clock
     from chatagent.ids import IdGenerator
     from chatagent.tasks import TaskSet
     from chatagent.waiting import Ledger
 
-__all__ = ["CurrentRun", "current_clock", "current_new_id", "current_run", "current_tasks"]
+__all__ = [
+    "CurrentRun",
+    "current_clock",
+    "current_new_id",
+    "current_run",
+    "current_tasks",
+    "current_work",
+    "working_on",
+]
 
 
 class CurrentRun(Protocol):
@@ -63,6 +74,9 @@ class CurrentRun(Protocol):
 current_run: ContextVar[CurrentRun | None] = ContextVar("chatagent_run", default=None)
 """The run to which the current context belongs."""
 
+current_work: ContextVar[str | None] = ContextVar("chatagent_work", default=None)
+"""The hook, tool or model call that the current context works for, in words; what it starts inherits it."""
+
 _SYSTEM_CLOCK = SystemClock()
 
 
@@ -82,3 +96,13 @@ def current_tasks() -> TaskSet | None:
     """Return the tasks of the current run; `None` outside any run."""
     run = current_run.get()
     return None if run is None else run.tasks
+
+
+@contextmanager
+def working_on(what: str) -> Generator[None]:
+    """Name the user code that the block calls; entered and left in one step of one task, so never across a `yield`."""
+    token = current_work.set(what)
+    try:
+        yield
+    finally:
+        current_work.reset(token)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from chatagent_test.crashes import CrashingChat, CrashPointKind, CrashReport, CrashViolation, explore_crashes
     from chatagent_test.harness import ChatAgentHarness, Mode, PendingTurn, Turn, Until, mock_chat_agent
     from chatagent_test.language_model import MockLanguageModel, mock_id, mock_values, simulate_stream
+    from chatagent_test.network import NetworkDeniedError, NetworkGuard, deny_network
     from chatagent_test.scripting import Script, script
     from chatagent_test.streams import ChunkStream
 
@@ -23,11 +24,14 @@ __all__ = [
     "HookCall",
     "MockLanguageModel",
     "Mode",
+    "NetworkDeniedError",
+    "NetworkGuard",
     "PendingTurn",
     "Script",
     "Turn",
     "Until",
     "VirtualClock",
+    "deny_network",
     "explore_crashes",
     "mock_chat_agent",
     "mock_id",
@@ -48,6 +52,7 @@ _HOMES = {
     ),
     "chatagent_test.harness": ("ChatAgentHarness", "Mode", "PendingTurn", "Turn", "Until", "mock_chat_agent"),
     "chatagent_test.language_model": ("MockLanguageModel", "mock_id", "mock_values", "simulate_stream"),
+    "chatagent_test.network": ("NetworkDeniedError", "NetworkGuard", "deny_network"),
     "chatagent_test.scripting": ("Script", "script"),
     "chatagent_test.streams": ("ChunkStream",),
 }

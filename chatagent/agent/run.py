@@ -16,7 +16,7 @@ import anyio
 from chatagent.agent.observer import HookCall, NullObserver, Observers, RunInfo, RunObserver, Telemetry
 from chatagent.agent.state import RunState, TurnState
 from chatagent.agent.writer import ChunkWriter, response_part
-from chatagent.current import current_run
+from chatagent.current import current_run, working_on
 from chatagent.errors import ChatContextError, ClientDataError
 from chatagent.ids import IdGenerator, random_id
 from chatagent.session.channel import Channel
@@ -176,7 +176,7 @@ class AgentRun:
         """
         call = self.begin_call(name, event)
         try:
-            with self.observer.during(call):
+            with self.observer.during(call), working_on(f"`{name}` of agent {self.agent.id!r}"):
                 result = fn(event)
                 if inspect.isawaitable(result):
                     result = await result

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import anyio
 from pydantic_core import to_jsonable_python
 
+from chatagent.current import working_on
 from chatagent.errors import AbortError
 from chatagent.generate.events import ToolExecutionEndEvent, ToolExecutionStartEvent, call_back
 from chatagent.generate.parts import FullToolCall, FullToolError, FullToolResult
@@ -194,7 +195,8 @@ class ToolRunner:
         )
         raised: BaseException | None = None
         try:
-            part = await self._limited(run)
+            with working_on(f"tool {run.call.tool_name!r}"):
+                part = await self._limited(run)
         except anyio.get_cancelled_exc_class():
             raise
         except BaseException as exc:  # handed to the loop, which raises it in its own task

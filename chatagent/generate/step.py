@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from chatagent.current import working_on
 from chatagent.errors import NoOutputGeneratedError
 from chatagent.generate.events import ModelCallStartEvent, StepStartEvent
 from chatagent.generate.log import DeltaRun
@@ -193,9 +194,10 @@ async def _ask(call: Call, prepared: _Prepared) -> StreamResult:
     await call.notify("on_language_model_call_start", started)
     call.stop_if_aborted()
     try:
-        return await with_retries(
-            lambda: settings.model.do_stream(options), max_retries=plan.max_retries, clock=call.clock
-        )
+        with working_on(f"the call of model {settings.model.model_id!r}"):
+            return await with_retries(
+                lambda: settings.model.do_stream(options), max_retries=plan.max_retries, clock=call.clock
+            )
     except Exception as exc:
         raise StepFailedError(exc, has_begun=True) from exc
 

@@ -85,6 +85,7 @@ async def explore_crashes(
             auto_advance=True,
             ids=None,
             wait_timeout=wait_timeout,
+            network=RunNetwork(None),
             strict=True,
         )
 

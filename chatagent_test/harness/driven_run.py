@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from chatagent.agent import AgentRun, run_agent
-from chatagent.current import current_run
+from chatagent.current import current_run, working_on
 from chatagent.task import LocalValues
 from chatagent.tasks import OwnedTask
 from chatagent_test.harness.where import innermost_user_frame
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from chatagent.ui import UIMessage
     from chatagent_test.harness.driver import Driver
     from chatagent_test.harness.platform import Platform
+    from chatagent_test.harness.run_network import RunNetwork
     from chatagent_test.harness.seeds import Seeds
 
 __all__ = ["DrivenRun"]
@@ -40,6 +41,7 @@ class DrivenRun:
         setup_locals: called with the run's locals before the agent begins.
         strict: `False` restores what the reference does after a failing `on_turn_complete`.
         seeds: what a test wants the boot to find.
+        network: what the run may ask the network for.
     """
 
     def __init__(
@@ -51,11 +53,12 @@ class DrivenRun:
         setup_locals: Callable[[LocalValues], Any] | None,
         strict: bool,
         seeds: Seeds,
+        network: RunNetwork,
     ) -> None:
         self.task: OwnedTask | None = None
         self._platform, self._driver, self._watch = platform, driver, platform.watch
         self._task_context, self._setup_locals = task_context, setup_locals
-        self._strict, self._seeds = strict, seeds
+        self._strict, self._seeds, self._network = strict, seeds, network
         self._outbox: list[Callable[[], None]] = []
         self._run: AgentRun | None = None
         self._was_killed = False
@@ -170,10 +173,11 @@ class DrivenRun:
 
     async def _crashing(self, payload: Mapping[str, Any]) -> None:
         plan = self._platform.crash_plan
-        if plan is None:
-            return await self._main(payload)
-        plan.strike = self.strike
-        return await plan.around(lambda: self._main(payload))()
+        with self._network.around_run():
+            if plan is None:
+                return await self._main(payload)
+            plan.strike = self.strike
+            return await plan.around(lambda: self._main(payload))()
 
     async def _main(self, payload: Mapping[str, Any]) -> None:
         local_values: dict[str, Any] = {}
@@ -190,9 +194,10 @@ class DrivenRun:
             self._run = AgentRun(self._platform.agent, env)
             current_run.set(self._run)
             if self._setup_locals is not None:
-                outcome = self._setup_locals(LocalValues(local_values))
-                if inspect.isawaitable(outcome):
-                    await outcome
+                with working_on("`setup_locals`"):
+                    outcome = self._setup_locals(LocalValues(local_values))
+                    if inspect.isawaitable(outcome):
+                        await outcome
             await run_agent(self._run)
         finally:
             self._watch.run_ended()

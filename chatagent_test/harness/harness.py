@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from chatagent.session import Snapshot
     from chatagent.task import LocalValues
     from chatagent.ui import Chunk
+    from chatagent_test.harness.run_network import RunNetwork
 
 __all__ = ["ChatAgentHarness", "Mode", "Until"]
 
@@ -74,6 +75,7 @@ class ChatAgentHarness(RunControl, Inspection):
         auto_advance: bool,
         ids: IdGenerator | None,
         wait_timeout: float,
+        network: RunNetwork,
         strict: bool,
         telemetry: Telemetry | Literal["agent"] | None = None,
     ) -> None:
@@ -108,7 +110,13 @@ class ChatAgentHarness(RunControl, Inspection):
         self._task_context = task_context
         self._run_number = 1
         self._new_run = partial(
-            _new_run, self._platform, self._driver, setup_locals=setup_locals, strict=strict, new_id=self._new_id
+            _new_run,
+            self._platform,
+            self._driver,
+            setup_locals=setup_locals,
+            strict=strict,
+            new_id=self._new_id,
+            network=network,
         )
         self._run = DrivenRun(
             self._platform,
@@ -117,8 +125,9 @@ class ChatAgentHarness(RunControl, Inspection):
             setup_locals=setup_locals,
             strict=strict,
             seeds=self._seeds,
+            network=network,
         )
-        self._failures = Failures(self._run, self._watch)
+        self._failures = Failures(self._run, self._watch, network)
         self._sent: list[Sent] = []
         self._state: Literal["open", "closing", "closed"] = "open"
 
@@ -624,10 +633,19 @@ def _new_run(
     setup_locals: Callable[[LocalValues], Any] | None,
     strict: bool,
     new_id: IdGenerator,
+    network: RunNetwork,
 ) -> DrivenRun:
     """Return a further run on a session, for which nothing is seeded."""
     seeds = Seeds(platform.agent, reads_past=True, strict=strict, new_id=new_id, taken=lambda _messages: None)
-    return DrivenRun(platform, driver, task_context=task_context, setup_locals=setup_locals, strict=strict, seeds=seeds)
+    return DrivenRun(
+        platform,
+        driver,
+        task_context=task_context,
+        setup_locals=setup_locals,
+        strict=strict,
+        seeds=seeds,
+        network=network,
+    )
 
 
 def _reads_past(boot_payload: Mapping[str, Any], task_context: Mapping[str, Any] | None) -> bool:

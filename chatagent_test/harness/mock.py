@@ -11,6 +11,7 @@ from chatagent.task import make_run_context
 from chatagent.ui import UIMessage, to_wire
 from chatagent_test.clock import VirtualClock
 from chatagent_test.harness.harness import ChatAgentHarness, Mode
+from chatagent_test.harness.run_network import NetworkOption, RunNetwork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +41,7 @@ def mock_chat_agent(
     auto_advance: bool = True,
     ids: IdGenerator | None = None,
     wait_timeout: float = 10.0,
+    network: NetworkOption = None,
     strict: bool = True,
     telemetry: Telemetry | Literal["agent"] | None = None,
 ) -> ChatAgentHarness:
@@ -63,6 +65,9 @@ def mock_chat_agent(
         auto_advance: whether waiting for a turn lets sleeping models and tools wake; `False` leaves time to `advance`.
         ids: makes ids; by default `msg-1`, `msg-2`, …
         wait_timeout: real seconds after which a driver call gives up.
+        network: `"deny"` makes HTTP requests that nobody mocked fail, but for those to loopback; a guard made by
+            `deny_network` does so by its own rules; `"allow"` lets all pass. By default the harness is under the guard
+            inside which its run begins, if there is one.
         strict: `False` makes seeds that nothing reads and `chat.defer` outside a turn a warning, and restores what the
             reference does after a failing `on_turn_complete`.
         telemetry: watches the runs; `"agent"` is what the agent was defined with, which is off here by default.
@@ -103,6 +108,7 @@ def mock_chat_agent(
         auto_advance=auto_advance,
         ids=ids,
         wait_timeout=wait_timeout,
+        network=RunNetwork(network),
         strict=strict,
         telemetry=telemetry,
     )
