@@ -12,6 +12,7 @@ from chatagent_test.crashes.chat import CrashingChat, CrashingHarness
 from chatagent_test.crashes.invariants import Outcome, violations_of
 from chatagent_test.crashes.report import CrashReport, CrashViolation
 from chatagent_test.harness.crash_plan import CrashPlan
+from chatagent_test.harness.run_network import RunNetwork
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -69,25 +69,20 @@ class _Patch:
     def __init__(self, owner: type, name: str, judge: Judge) -> None:
         self._owner, self._name = owner, name
         self._original: Callable[..., Any] = vars(owner)[name]
-        self._judge: Judge | None = judge
+        self._judge = judge
         is_async = name == "handle_async_request"
         self._wrapper = (self._async_wrapper if is_async else self._sync_wrapper)(self._original)
         setattr(owner, name, self._wrapper)
 
     def take_off(self) -> None:
-        """Put the original back. If somebody has wrapped the wrapper since, it stays where it is and does nothing."""
-        self._judge = None
+        """Put the original back; if somebody has wrapped the wrapper since, it stays, for the judge to let all pass."""
         if vars(self._owner)[self._name] is self._wrapper:
             setattr(self._owner, self._name, self._original)
-
-    def _refusal(self, request: Any) -> Refuse | None:
-        judge = self._judge
-        return None if judge is None else judge(request)
 
     def _sync_wrapper(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def handle_request(transport: Any, request: Any) -> Any:
-            refuse = self._refusal(request)
+            refuse = self._judge(request)
             if refuse is None:
                 return original(transport, request)
             with _refused_at_the_wire(request, refuse):
@@ -98,7 +93,7 @@ class _Patch:
     def _async_wrapper(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         async def handle_async_request(transport: Any, request: Any) -> Any:
-            refuse = self._refusal(request)
+            refuse = self._judge(request)
             if refuse is None:
                 return await original(transport, request)
             with _refused_at_the_wire(request, refuse):

@@ -289,6 +289,8 @@ async def test_tasks_and_threads_that_are_started_in_the_block_are_watched() -> 
 async def test_what_was_started_in_the_block_is_free_after_it(server: Server) -> None:
     left = anyio.Event()
     answers: list[str] = []
+    elsewhere = deny_network()
+    contextvars.Context().run(elsewhere.__enter__)  # keeps the patch on
 
     async def work() -> None:
         await left.wait()
@@ -299,6 +301,7 @@ async def test_what_was_started_in_the_block_is_free_after_it(server: Server) ->
             with deny_network(allowed_hosts=()), deny_network():
                 tasks.start_soon(work)
             left.set()
+    contextvars.Context().run(elsewhere.__exit__, None, None, None)
 
     assert answers == ["ok"]
 
