@@ -66,13 +66,13 @@ class NetworkGuard:
     def bound(self) -> Generator[None]:
         """Refuse in the current context, and in what is started in it, until the block ends."""
         with self._held():
-            token = _guard.set(self)
+            token = _guards.set((*_guards.get(), self))
             try:
                 yield
             finally:
                 # A fixture may end in another context than it began in. There is nothing to take back in that one.
                 with suppress(ValueError):
-                    _guard.reset(token)
+                    _guards.reset(token)
 
     @contextmanager
     def _in_thread(self) -> Generator[None]:
@@ -125,17 +125,18 @@ class _Allowing:
     """Stands where a guard may stand, and lets everything pass."""
 
 
-_guard: ContextVar[NetworkGuard | _Allowing | None] = ContextVar("chatagent_network_guard", default=None)
+_guards: ContextVar[tuple[NetworkGuard | _Allowing, ...]] = ContextVar("chatagent_network_guards", default=())
+"""The guards around the current context, the innermost last; some may have ended since it began."""
 _of_thread = threading.local()
 
 
 def current_guard() -> NetworkGuard | None:
     """Return the guard that watches the current context, or else the current thread."""
-    guard = _guard.get()
-    if isinstance(guard, _Allowing):
-        return None
-    if guard is not None and guard.is_active:
-        return guard
+    for guard in reversed(_guards.get()):
+        if isinstance(guard, _Allowing):
+            return None
+        if guard.is_active:
+            return guard
     active = [each for each in getattr(_of_thread, "guards", ()) if each.is_active]
     return active[-1] if active else None
 
@@ -143,11 +144,11 @@ def current_guard() -> NetworkGuard | None:
 @contextmanager
 def allow_network() -> Generator[None]:
     """Let requests pass in the current context, whatever guard is around it."""
-    token = _guard.set(_Allowing())
+    token = _guards.set((*_guards.get(), _Allowing()))
     try:
         yield
     finally:
-        _guard.reset(token)
+        _guards.reset(token)
 
 
 def deny_network(*, allowed_hosts: Iterable[str] = LOOPBACK, scope: Scope = "context") -> NetworkGuard:

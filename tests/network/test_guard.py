@@ -298,12 +298,29 @@ async def test_what_was_started_in_the_block_is_free_after_it(server: Server) ->
 
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
-            with deny_network(allowed_hosts=()), deny_network():
+            with deny_network(), deny_network(allowed_hosts=()):
                 tasks.start_soon(work)
             left.set()
     contextvars.Context().run(elsewhere.__exit__, None, None, None)
 
     assert answers == ["ok"]
+
+
+async def test_a_task_that_outlives_an_inner_guard_is_under_the_outer_one() -> None:
+    left = anyio.Event()
+
+    async def work() -> None:
+        await left.wait()
+        with pytest.raises(NetworkDeniedError):
+            await by_httpx2(REMOTE)
+
+    with deny_network() as outer, anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            with deny_network() as inner:
+                tasks.start_soon(work)
+            left.set()
+
+    assert (len(outer.denied), len(inner.denied)) == (1, 0)
 
 
 def test_a_guard_may_end_in_another_context_than_it_began_in() -> None:
