@@ -26,6 +26,7 @@ __all__ = [
     "current_clock",
     "current_new_id",
     "current_run",
+    "current_surroundings",
     "current_tasks",
     "current_work",
     "working_on",
@@ -66,6 +67,11 @@ class CurrentRun(Protocol):
         ...
 
     @property
+    def surroundings(self) -> Any:
+        """The run's `chatagent.task.TaskSurroundings`: context, metadata, streams; `None` if it has none."""
+        ...
+
+    @property
     def in_turn(self) -> bool:
         """Whether a turn is on."""
         ...
@@ -96,6 +102,12 @@ def current_tasks() -> TaskSet | None:
     """Return the tasks of the current run; `None` outside any run."""
     run = current_run.get()
     return None if run is None else run.tasks
+
+
+def current_surroundings() -> Any:
+    """Return the surroundings of the current run; `None` outside any run."""
+    run = current_run.get()
+    return None if run is None else run.surroundings
 
 
 @contextmanager

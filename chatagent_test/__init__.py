@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from chatagent_test.network import NetworkDeniedError, NetworkGuard, deny_network
     from chatagent_test.scripting import Script, script
     from chatagent_test.streams import ChunkStream
+    from chatagent_test.task_context import StartedAgent, TaskDrivers, run_in_mock_task_context
 
 __all__ = [
     "BootReport",
@@ -28,6 +29,8 @@ __all__ = [
     "NetworkGuard",
     "PendingTurn",
     "Script",
+    "StartedAgent",
+    "TaskDrivers",
     "Turn",
     "Until",
     "VirtualClock",
@@ -36,6 +39,7 @@ __all__ = [
     "mock_chat_agent",
     "mock_id",
     "mock_values",
+    "run_in_mock_task_context",
     "script",
     "simulate_stream",
 ]
@@ -55,6 +59,7 @@ _HOMES = {
     "chatagent_test.network": ("NetworkDeniedError", "NetworkGuard", "deny_network"),
     "chatagent_test.scripting": ("Script", "script"),
     "chatagent_test.streams": ("ChunkStream",),
+    "chatagent_test.task_context": ("StartedAgent", "TaskDrivers", "run_in_mock_task_context"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -23,6 +23,7 @@ from chatagent.session.channel import Channel
 from chatagent.session.output import RunOutput
 from chatagent.session.writer import ChannelWriter
 from chatagent.signals import AbortController
+from chatagent.task.surroundings import TaskSurroundings
 from chatagent.tasks import TaskSet, is_being_cancelled
 from chatagent.timers import wait_until
 from chatagent.ui import problem_of
@@ -76,6 +77,8 @@ class RunEnvironment:
     """A cut-off answer that the surroundings know of; instead of what the replay of `.out` finds."""
     partial_answer_raw: UIMessage | None = None
     """The same as it was streamed."""
+    surroundings: TaskSurroundings | None = None
+    """Those of the task that the run is a part of; its own by default."""
     strict: bool = True
     """`False` restores what the reference does after a failing `on_turn_complete` (G-28), and makes deferring outside a
     turn a warning (G-41)."""
@@ -93,6 +96,7 @@ class AgentRun:
         self.agent, self.env, self.options = agent, env, agent.options
         self.clock, self.ledger, self.local_values = env.clock, env.ledger, env.local_values
         self.new_id, self.store = env.new_id, env.store
+        self.surroundings = env.surroundings or TaskSurroundings(context=env.context)
         self.tasks = TaskSet(env.ledger, around=env.around_tasks)
         self.chat_id = env.payload.chat_id
         self.cancel_signal = env.cancel.signal

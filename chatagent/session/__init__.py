@@ -50,6 +50,7 @@ from chatagent.session.store import (
     Worker,
     boot_payload,
 )
+from chatagent.session.suspension import RuntimeManager, SuspendedWait
 from chatagent.session.writer import ChannelWriter
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "RunRef",
     "RunRequest",
     "RunState",
+    "RuntimeManager",
     "Session",
     "SessionChange",
     "SessionInfo",
@@ -93,6 +95,7 @@ __all__ = [
     "Snapshot",
     "SnapshotStore",
     "Subscription",
+    "SuspendedWait",
     "WaitResult",
     "Worker",
     "boot_payload",

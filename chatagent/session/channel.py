@@ -14,8 +14,10 @@ from bisect import insort
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from chatagent.current import current_surroundings
 from chatagent.errors import InputStreamTimeoutError, WaitpointTimeoutError, WaitTimeoutError
 from chatagent.session.records import NewRecord, Record, is_command
+from chatagent.session.suspension import SuspendedWait
 from chatagent.timers import wait_until
 from chatagent.waiting import Waiter
 
@@ -137,6 +139,9 @@ class Channel:
         self._buffer: list[Record] = []
         self._waiting: list[_Once] = []
         self._handlers: dict[object, Callable[[Record], object]] = {}
+        self._deliveries: list[tuple[int, Waiter]] = []
+        self._handling: set[OwnedTask] = set()
+        """Async handlers at work."""
         self._reader: OwnedTask | None = None
         self._failure: Exception | None = None
         self._interrupted = False
@@ -208,6 +213,8 @@ class Channel:
     ) -> WaitResult:
         """Consume the next record; the suspending form of `once` (C-37).
 
+        The run's runtime manager, if it has one, is asked to put the run away meanwhile.
+
         Returns:
             The record; or `ok=False` with a `WaitpointTimeoutError`.
 
@@ -215,10 +222,24 @@ class Channel:
             StoreError: the log can no longer be read.
         """
         deadline = None if timeout is None else self._clock.now() + timeout
-        record = await self._next(deadline, matches, label or f"a record on .{self.direction} (suspended)")
-        if record is None:
-            return WaitResult(ok=False, error=WaitpointTimeoutError(session_id=self.session_id, timeout=timeout))
-        return WaitResult(ok=True, output=record)
+
+        async def resume() -> WaitResult:
+            record = await self._next(deadline, matches, label or f"a record on .{self.direction} (suspended)")
+            if record is None:
+                return WaitResult(ok=False, error=WaitpointTimeoutError(session_id=self.session_id, timeout=timeout))
+            return WaitResult(ok=True, output=record)
+
+        surroundings = current_surroundings()
+        if surroundings is None or surroundings.runtime is None:
+            return await resume()
+        suspended = SuspendedWait(
+            kind="session",
+            id=self.session_id,
+            direction=self.direction,
+            last_seq_num=self.last_seq_num,
+            timeout=timeout,
+        )
+        return await surroundings.runtime.suspend(suspended, resume)
 
     async def wait_with_idle_timeout(
         self,
@@ -286,9 +307,28 @@ class Channel:
     def interrupt(self) -> None:
         """End every wait, now and later, as if its time had run out."""
         self._interrupted = True
-        self._end_waits()
+        self.end_waits()
 
-    def _end_waits(self) -> None:
+    def listen(self) -> None:
+        """Begin to take records from the log, which the first wait or handler does otherwise."""
+        self._listen()
+
+    async def delivered(self, seq: int) -> None:
+        """Return once the records up to a number were handed out, and the async handlers that saw them have ended.
+
+        It returns at once if nobody has listened yet, or if the log can no longer be read.
+        """
+        if self._reader is None:
+            return
+        waiter = Waiter(f"the delivery of record {seq} on .{self.direction}")
+        self._deliveries.append((seq, waiter))
+        self._tell_delivered()
+        await waiter.wait()
+        for task in tuple(self._handling):
+            await task.join()
+
+    def end_waits(self) -> None:
+        """End the waits that are on, as if their time had run out."""
         waiting, self._waiting = self._waiting, []
         for once in waiting:
             once.waiter.wake()
@@ -331,9 +371,22 @@ class Channel:
                 async for page in pages:
                     for record in page.records:
                         self._dispatch(_decoded(record) if self.direction == "in" else record)
+                    self._tell_delivered()
         except Exception as exc:  # noqa: BLE001 - raised by whoever waits for input, now or later
             self._failure = exc
-            self._end_waits()
+            self.end_waits()
+        finally:
+            self._tell_delivered()
+
+    def _tell_delivered(self) -> None:
+        if not self._deliveries:
+            return
+        reached = -1 if self.last_seq_num is None else self.last_seq_num
+        is_over = self._failure is not None
+        ready = [each for each in self._deliveries if is_over or each[0] <= reached]
+        self._deliveries = [each for each in self._deliveries if each not in ready]
+        for _, waiter in ready:
+            waiter.wake()
 
     def _dispatch(self, record: Record) -> None:
         if self.last_seq_num is not None and record.seq <= self.last_seq_num:
@@ -385,7 +438,8 @@ class Channel:
             self._consumed(record.seq)
             return True
         if inspect.isawaitable(verdict):
-            self._tasks.start(lambda: _finish(verdict), name="an async handler of .in")
+            task = self._tasks.start(lambda: _finish(verdict), name="an async handler of .in")
+            self._handling = {each for each in self._handling if not each.done} | {task}
         return False
 
     def _consumed(self, seq: int) -> None:

@@ -151,6 +151,10 @@ class InMemorySessionStore:
 
     async def create_session(self, spec: SessionSpec, *, run: RunRequest | None = None) -> CreatedSession:
         """Create a session, and with `run` its first run; what is there already takes over the config."""
+        return self.create_session_nowait(spec, run=run)
+
+    def create_session_nowait(self, spec: SessionSpec, *, run: RunRequest | None = None) -> CreatedSession:
+        """Do what `create_session` does, at once."""
         self._check_open()
         check_session_id(spec.session_id)
         now = self._now()

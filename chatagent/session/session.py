@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from chatagent.current import current_clock, current_run, current_tasks
+from chatagent.current import current_clock, current_run, current_surroundings, current_tasks
 from chatagent.errors import ChatContextError
 from chatagent.session.channel import Channel
 from chatagent.tasks import TaskSet
 
 if TYPE_CHECKING:
     from chatagent.clock import Clock
+    from chatagent.session.records import Direction
     from chatagent.session.store import SessionStore
 
 __all__ = ["Session"]
@@ -19,8 +20,9 @@ __all__ = ["Session"]
 class Session:
     """One conversation's channels, for whoever stands outside its run: a client, a tool, a test.
 
-    Inside a run, store, clock and tasks are the run's. Outside, a store must be given, and `aclose` ends the tasks that
-    read the logs.
+    Inside a run, store, clock and tasks are the run's, and all sessions of one id that its code opens so share their
+    channels: what one has consumed does not come to another. Outside, a store must be given, and `aclose` ends the
+    tasks that read the logs.
 
     Args:
         session_id: the session's external id; for a chat it is the chat's id.
@@ -48,10 +50,22 @@ class Session:
         self.session_id = session_id
         self._own_tasks = None if current_tasks() is not None else TaskSet()
         tasks = self._own_tasks or current_tasks() or TaskSet()
+        surroundings = current_surroundings()
+        is_plain = run is not None and store is run.store and clock is None and epoch is None
+        shared: dict[tuple[str, Direction], Channel] = {}
+        if is_plain and surroundings is not None:
+            shared = surroundings.channels
         clock = clock or current_clock()
-        self.in_ = Channel(session_id, "in", store=store, clock=clock, tasks=tasks)
+
+        def channel(direction: Direction) -> Channel:
+            key = (session_id, direction)
+            if key not in shared:
+                shared[key] = Channel(session_id, direction, store=store, clock=clock, tasks=tasks, epoch=epoch)
+            return shared[key]
+
+        self.in_ = channel("in")
         """What clients send to the agent."""
-        self.out = Channel(session_id, "out", store=store, clock=clock, tasks=tasks, epoch=epoch)
+        self.out = channel("out")
         """What the agent sends to clients."""
 
     async def aclose(self) -> None:

@@ -21,7 +21,9 @@ __all__ = [
     "RunContext",
     "RunInfo",
     "TaskInfo",
+    "WorkerInfo",
     "make_run_context",
+    "make_worker_info",
 ]
 
 
@@ -107,6 +109,16 @@ class ProjectInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerInfo:
+    """The worker that runs the task."""
+
+    id: str = "test-worker-id"
+    version: str = "test-version"
+    content_hash: str = "test-content-hash"
+    engine: str = "V2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
     """What a hook can read of the run it works in."""
 
@@ -153,6 +165,15 @@ def _sections(given: object) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise InvalidArgumentError(argument="task_context", value=given, problem="a mapping of its sections")
     return dict(cast("Mapping[str, Any]", given))
+
+
+def make_worker_info(overrides: WorkerInfo | Mapping[str, Any] | None = None) -> WorkerInfo:
+    """Make a worker from the defaults and some overrides, by field.
+
+    Raises:
+        InvalidArgumentError: a field that a worker does not have.
+    """
+    return cast("WorkerInfo", _override(WorkerInfo(), "worker", overrides or {}))
 
 
 def _override(section: Any, name: str, values: object) -> object:

@@ -22,11 +22,12 @@ from chatagent.errors import HarnessStateError, WaitTimeoutError
 from chatagent_test.clock import VirtualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from chatagent.clock import Clock
+    from chatagent.timers import TimerKind
     from chatagent.waiting import Ledger
-    from chatagent_test.harness.watch import RunWatch
+    from chatagent_test.harness.news import News
 
 __all__ = ["Driver"]
 
@@ -44,20 +45,23 @@ class Driver:
         auto_advance: whether waiting moves the clock.
         wait_timeout: real seconds after which a wait gives up.
         describe: says where the run stands, for the error.
+        jumps_to: the kinds of deadlines that time is moved for.
     """
 
     def __init__(
         self,
         ledger: Ledger,
-        watch: RunWatch,
+        watch: News,
         clock: Clock,
         *,
         auto_advance: bool,
         wait_timeout: float,
         describe: Callable[[], str],
+        jumps_to: Collection[TimerKind] = ("sleep", "limit"),
     ) -> None:
         self.ledger, self.watch, self.clock = ledger, watch, clock
         self.auto_advance, self.wait_timeout, self.describe = auto_advance, wait_timeout, describe
+        self._jumps_to = jumps_to
         ledger.watch(watch.stir)
         if isinstance(clock, VirtualClock):
             clock.ledgers.append(ledger)
@@ -226,7 +230,7 @@ class Driver:
         clock = self.clock
         if not isinstance(clock, VirtualClock) or any(ledger.time_stands_still for ledger in self._ledgers):
             return False
-        target = clock.next_deadline(("sleep", "limit"))
+        target = clock.next_deadline(self._jumps_to)
         deadline = clock.next_deadline()
         if target is None or deadline is None or target > latest:
             return False

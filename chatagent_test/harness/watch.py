@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import anyio
-
 from chatagent.agent import BootReport, HookCall, NullObserver, TurnReport
 from chatagent.session import is_command
 from chatagent.ui import TextDelta
+from chatagent_test.harness.news import News
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,10 +45,11 @@ class SeenTurn:
     """Whether the test knows how it went: a driver has returned it, or its error was read."""
 
 
-class RunWatch(NullObserver):
+class RunWatch(NullObserver, News):
     """Sees the runs of one harness."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.records: list[Record] = []
         """Everything on `.out` since the harness began, trim commands left out."""
         self.hooks: list[HookCall] = []
@@ -62,19 +62,6 @@ class RunWatch(NullObserver):
         self.ended = False
         self.on_boot: Callable[[], None] | None = None
         self._listeners: tuple[Callable[[Record], None], ...] = ()
-        self._news: anyio.Event | None = None
-
-    def news(self) -> anyio.Event:
-        """Return an event that is set at the next thing that happens."""
-        if self._news is None:
-            self._news = anyio.Event()
-        return self._news
-
-    def stir(self) -> None:
-        """Let whoever waits for news look again."""
-        if self._news is not None:
-            news, self._news = self._news, None
-            news.set()
 
     def listen(self, callback: Callable[[Record], None]) -> Callable[[], None]:
         """Call back with each record of `.out` as it is written; returns what ends that."""

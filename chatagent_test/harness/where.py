@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chatagent.waiting import Ledger
     from chatagent_test.harness.watch import RunWatch
 
-__all__ = ["describe_run", "innermost_user_frame"]
+__all__ = ["describe_run", "describe_waiting", "innermost_user_frame"]
 
 _LIMIT = 12
 
@@ -41,9 +41,18 @@ def describe_run(watch: RunWatch, ledger: Ledger, clock: Clock, task: OwnedTask 
         (
             f"hooks so far: {_hooks(watch)}",
             f"chunks of the last turn: {_chunks(watch)}",
+            describe_waiting(ledger, clock, task, name="the agent's task"),
+        )
+    )
+
+
+def describe_waiting(ledger: Ledger, clock: Clock, task: OwnedTask | None, *, name: str = "it") -> str:
+    """Return, in lines: who waits for what, and where a task stands."""
+    return "\n".join(
+        (
             f"waiting: {_waiting(ledger)}",
             f"pending timers: {_timers(clock)}",
-            f"the agent's task stands at {innermost_user_frame(task)}",
+            f"{name} stands at {innermost_user_frame(task)}",
         )
     )
 

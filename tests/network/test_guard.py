@@ -314,9 +314,10 @@ async def test_a_task_that_outlives_an_inner_guard_is_under_the_outer_one() -> N
         with pytest.raises(NetworkDeniedError):
             await by_httpx2(REMOTE)
 
+    inner = deny_network()
     with deny_network() as outer, anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
-            with deny_network() as inner:
+            with inner:
                 tasks.start_soon(work)
             left.set()
 

@@ -21,4 +21,5 @@ class BareRun:
         numbers = itertools.count()
         self.new_id = lambda: f"made-{next(numbers)}"
         self.store: Any = None
+        self.surroundings: Any = None
         self.in_turn = in_turn
