@@ -48,10 +48,7 @@ class RunNetwork:
         if guard is None:
             yield
             return
-        own = guard.derive()
-        self._denied = own.denied
-        self._told = 0
-        with own.bound():
+        with guard.derive(self._denied).bound():
             yield
 
     def take_untold(self) -> NetworkDeniedError | None:

@@ -116,9 +116,11 @@ class NetworkGuard:
         if self._parent is not None:
             self._parent.note(denied)
 
-    def derive(self) -> NetworkGuard:
-        """Return a guard with the same rules that keeps apart what was refused under it."""
-        return NetworkGuard(allowed_hosts=self.allowed_hosts, scope="context", parent=self)
+    def derive(self, denied: list[NetworkDeniedError]) -> NetworkGuard:
+        """Return a guard with the same rules that also puts what it refuses into a list of its own."""
+        derived = NetworkGuard(allowed_hosts=self.allowed_hosts, scope="context", parent=self)
+        derived.denied = denied
+        return derived
 
 
 class _Allowing:

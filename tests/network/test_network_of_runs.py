@@ -145,6 +145,18 @@ async def test_a_refusal_that_no_driver_has_told_is_raised_at_the_end_of_the_blo
         await converse()
 
 
+async def test_a_refusal_of_a_run_that_was_killed_is_not_forgotten_by_the_next() -> None:
+    async def converse() -> None:
+        async with mock_chat_agent(agent_with_tool(lambda: by_httpx2(REMOTE)), network="deny") as harness:
+            harness.begin_message("hello")
+            await harness.settle()
+            await harness.kill_run()
+            await harness.continue_run()
+
+    with pytest.raises(NetworkDeniedError):
+        await converse()
+
+
 async def test_a_refusal_that_ends_the_run_is_raised_once() -> None:
     async def boot(_: Any) -> None:
         try:
