@@ -76,6 +76,10 @@ class CurrentRun(Protocol):
         """Whether a turn is on."""
         ...
 
+    def model_called(self, model: Any, options: Any) -> None:
+        """Take it that a `LanguageModel` is about to be asked with these `CallOptions`."""
+        ...
+
 
 current_run: ContextVar[CurrentRun | None] = ContextVar("chatagent_run", default=None)
 """The run to which the current context belongs."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Around", "OwnedTask", "TaskSet", "is_being_cancelled"]
 
-Around: TypeAlias = "Callable[[Callable[[], Awaitable[Any]]], Callable[[], Awaitable[Any]]]"
-"""Makes an async function of another, which does the same and is seen while it does."""
+Around: TypeAlias = "Callable[[str, Callable[[], Awaitable[Any]]], Awaitable[Any]]"
+"""Does what a task of that name is to do, and sees each of its steps."""
 
 
 class OwnedTask:
@@ -41,6 +42,7 @@ class OwnedTask:
     __slots__ = (
         "_done",
         "_ledger",
+        "_loop",
         "_on_end",
         "_scope",
         "_task",
@@ -71,6 +73,7 @@ class OwnedTask:
         self._ledger, self._on_end = ledger, on_end
         self._task_id: int | None = None
         self._token = current_token()
+        self._loop: asyncio.AbstractEventLoop | None = None
         if ledger is not None:
             ledger.expect()
         # An empty context is false, and still the one that was asked for.
@@ -86,14 +89,27 @@ class OwnedTask:
         """The backend's own task object, for those who want to see where it stands."""
         return self._task
 
+    @property
+    def loop_is_here(self) -> bool:
+        """Whether the caller works in the event loop in which the task lives."""
+        try:
+            return current_token() == self._token
+        except RuntimeError:
+            return False
+
+    @property
+    def loop_is_gone(self) -> bool:
+        """Whether that event loop was closed with the task still in it; a loop that ends in order ends its tasks."""
+        return not self.done and self._loop is not None and self._loop.is_closed()
+
     def cancel(self) -> None:
         """Cancel what runs inside; does nothing once it has ended, or once its event loop is gone."""
-        if not self.done and self._loop_is_here():
+        if not self.done and self.loop_is_here:
             self._scope.cancel()
 
     async def join(self) -> None:
         """Return when the task has ended, however it ended."""
-        if self._loop_is_here():
+        if self.loop_is_here:
             await self._done.wait()
 
     async def wait(self) -> Any:
@@ -116,12 +132,6 @@ class OwnedTask:
         with anyio.CancelScope(shield=True):
             await self.join()
 
-    def _loop_is_here(self) -> bool:
-        try:
-            return current_token() == self._token
-        except RuntimeError:
-            return False
-
     def _spawn(self, fn: Callable[[], Awaitable[Any]], context: contextvars.Context) -> Any:
         try:
             loop = asyncio.get_running_loop()
@@ -129,6 +139,7 @@ class OwnedTask:
             import trio.lowlevel
 
             return trio.lowlevel.spawn_system_task(self._main, fn, name=self.name, context=context)
+        self._loop = loop
         task = loop.create_task(self._main(fn), name=self.name, context=context)
         task.add_done_callback(self._dropped)
         return task
@@ -171,7 +182,7 @@ class TaskSet:
 
     Args:
         ledger: the ledger that counts the tasks.
-        around: makes of what a task is to do what it does; for those who want to see each of its steps.
+        around: called with a task's name and function in the function's place, for whoever wants to see its steps.
     """
 
     __slots__ = ("_around", "_closed", "active", "ledger")
@@ -187,7 +198,7 @@ class TaskSet:
         if self._closed:
             msg = f"cannot start {name}: its owner has ended"
             raise RuntimeError(msg)
-        work = fn if self._around is None else self._around(fn)
+        work = fn if self._around is None else partial(self._around, name, fn)
         task = OwnedTask(work, name=name, ledger=self.ledger, on_end=self.active.discard)
         if not task.done:
             self.active.add(task)

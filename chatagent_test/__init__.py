@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from chatagent.agent import BootReport, HookCall
+    from chatagent_test.assertions import assert_chunks, assert_hooks, transcript
     from chatagent_test.clock import VirtualClock
     from chatagent_test.crashes import CrashingChat, CrashPointKind, CrashReport, CrashViolation, explore_crashes
     from chatagent_test.harness import ChatAgentHarness, Mode, PendingTurn, Turn, Until, mock_chat_agent
@@ -34,6 +35,8 @@ __all__ = [
     "Turn",
     "Until",
     "VirtualClock",
+    "assert_chunks",
+    "assert_hooks",
     "deny_network",
     "explore_crashes",
     "mock_chat_agent",
@@ -42,10 +45,12 @@ __all__ = [
     "run_in_mock_task_context",
     "script",
     "simulate_stream",
+    "transcript",
 ]
 
 _HOMES = {
     "chatagent.agent": ("BootReport", "HookCall"),
+    "chatagent_test.assertions": ("assert_chunks", "assert_hooks", "transcript"),
     "chatagent_test.clock": ("VirtualClock",),
     "chatagent_test.crashes": (
         "CrashPointKind",

@@ -112,14 +112,14 @@ class MockLanguageModel:
         """
         self.do_stream_calls.append(options)
         if self._raw_stream is not None:
-            return _as_stream_result(await self._raw_stream.next(options, "do_stream"))
+            return _as_stream_result(await self._raw_stream.next(options, "do_stream", self._story))
         return StreamResult(stream=await self._play(options, "do_stream"))
 
     async def do_generate(self, options: CallOptions, /) -> GenerateResult:
         """Answer the next call in one piece; errors as for `do_stream`."""
         self.do_generate_calls.append(options)
         if self._raw_generate is not None:
-            return await self._raw_generate.next(options, "do_generate")
+            return await self._raw_generate.next(options, "do_generate", self._story)
         stream = await self._play(options, "do_generate")
         return whole_answer([part async for part in stream])
 
@@ -194,7 +194,7 @@ class MockLanguageModel:
         if self._scripts is None:
             msg = f"Not implemented: give MockLanguageModel a script, or `{method}`"
             raise NotImplementedError(msg)
-        return _script(await self._scripts.next(options, method))
+        return _script(await self._scripts.next(options, method, self._story))
 
 
 class _Answers(Generic[ResultT]):
@@ -219,10 +219,11 @@ class _Answers(Generic[ResultT]):
         """All that may be given; `None` if nobody can know."""
         return None if self._function is not None else (self._single,) if self.entries is None else self.entries
 
-    async def next(self, options: CallOptions, method: str) -> ResultT:
+    async def next(self, options: CallOptions, method: str, story: Callable[[], str]) -> ResultT:
         number, self.calls = self.calls, self.calls + 1
         if self.entries is not None and number >= len(self.entries):
-            raise ScriptExhaustedError(call_number=number, entries=len(self.entries), method=method)
+            entries = len(self.entries)
+            raise ScriptExhaustedError(call_number=number, entries=entries, method=method, so_far=story())
         result: object = self._single if self.entries is None else self.entries[number]
         if self._function is not None:
             made = self._function(options)

@@ -31,7 +31,7 @@ def public_names(module: ModuleType) -> set[str]:
     return {
         name
         for name, value in vars(module).items()
-        if not name.startswith("_")
+        if not name.startswith(("_", "@"))  # `@`: of pytest, which rewrites the assertions of plugins
         and name != "annotations"
         and not (isinstance(value, ModuleType) and value.__name__.startswith(f"{module.__name__}."))
     }

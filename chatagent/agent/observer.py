@@ -132,6 +132,10 @@ class RunObserver(Protocol):
         """The run asks to be continued by a newer version."""
         ...
 
+    def model_called(self, model: Any, options: Any) -> None:
+        """A `LanguageModel` is about to be asked with these `CallOptions`; each try of a retry counts."""
+        ...
+
     def noted(self, facts: Mapping[str, object]) -> None:
         """Something is known of the turn that is on, such as the prompt that its model is asked with."""
         ...
@@ -175,6 +179,9 @@ class NullObserver:
 
     def upgrade_requested(self) -> None:
         """See `RunObserver.upgrade_requested`."""
+
+    def model_called(self, model: Any, options: Any) -> None:
+        """See `RunObserver.model_called`."""
 
     def noted(self, facts: Mapping[str, object]) -> None:
         """See `RunObserver.noted`."""
@@ -233,6 +240,11 @@ class Observers:
         """See `RunObserver.upgrade_requested`."""
         for each in self._observers:
             each.upgrade_requested()
+
+    def model_called(self, model: Any, options: Any) -> None:
+        """See `RunObserver.model_called`."""
+        for each in self._observers:
+            each.model_called(model, options)
 
     def noted(self, facts: Mapping[str, object]) -> None:
         """See `RunObserver.noted`."""

@@ -216,6 +216,10 @@ class AgentRun:
         call.ended_at = self.clock.now()
         self.observer.hook_ended(call)
 
+    def model_called(self, model: Any, options: Any) -> None:
+        """See `CurrentRun.model_called`."""
+        self.observer.model_called(model, options)
+
     async def hook(self, name: str, make_event: Callable[[], Any]) -> Any:
         """Call a hook if the agent has it; the event is made only then. Returns what the hook returned."""
         fn = self.agent.hook(name)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from chatagent.current import working_on
+from chatagent.current import current_run, working_on
 from chatagent.errors import NoOutputGeneratedError
 from chatagent.generate.events import ModelCallStartEvent, StepStartEvent
 from chatagent.generate.log import DeltaRun
@@ -35,7 +35,7 @@ from chatagent.model import CallOptions, ModelMessage, ResponseInfo, StreamResul
 from chatagent.model.standardize import build_prompt, standardize_prompt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Mapping, Sequence
 
     from chatagent.generate.log import LogEntry
     from chatagent.generate.loop import Call
@@ -193,11 +193,16 @@ async def _ask(call: Call, prepared: _Prepared) -> StreamResult:
     started = ModelCallStartEvent(step_number=prepared.number, model=settings.model, prompt=prepared.prompt)
     await call.notify("on_language_model_call_start", started)
     call.stop_if_aborted()
+    run = current_run.get()
+
+    def ask() -> Awaitable[StreamResult]:
+        if run is not None:
+            run.model_called(settings.model, options)
+        return settings.model.do_stream(options)
+
     try:
         with working_on(f"the call of model {settings.model.model_id!r}"):
-            return await with_retries(
-                lambda: settings.model.do_stream(options), max_retries=plan.max_retries, clock=call.clock
-            )
+            return await with_retries(ask, max_retries=plan.max_retries, clock=call.clock)
     except Exception as exc:
         raise StepFailedError(exc, has_begun=True) from exc
 

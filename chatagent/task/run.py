@@ -42,6 +42,9 @@ class TaskRun:
         self.local_values: dict[str, Any] = {}
         self.in_turn = False
 
+    def model_called(self, model: Any, options: Any) -> None:
+        """Nobody watches the models of a task that is no agent."""
+
     def channel(self, session_id: str, direction: Direction) -> Channel:
         """Return the run's end of a session's channel: the one that its `Session` objects have too."""
         channels = self.surroundings.channels

@@ -53,13 +53,13 @@ class CrashPlan:
         if self.suspensions:
             self._pass(lambda: "suspended")
 
-    def around(self, fn: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
-        """Count the suspensions of what a task of the run does."""
+    def around(self, fn: Callable[[], Awaitable[Any]]) -> Awaitable[Any]:
+        """Do what a task of the run is to do, and count its suspensions."""
 
         async def work() -> Any:
             return await fn()
 
-        return lambda: _counting_suspensions(work(), self)
+        return _counting_suspensions(work(), self)
 
     def _pass(self, describe: Callable[[], str]) -> None:
         if self.strike is None or self.is_over:

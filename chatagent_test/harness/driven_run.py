@@ -12,6 +12,7 @@ from chatagent.agent import AgentRun, run_agent
 from chatagent.current import current_run, working_on
 from chatagent.task import LocalValues
 from chatagent.tasks import OwnedTask
+from chatagent_test.harness.blocking import TimedSteps, levels_to_the_test
 from chatagent_test.harness.where import innermost_user_frame
 
 if TYPE_CHECKING:
@@ -93,12 +94,21 @@ class DrivenRun:
         """Whether all work that `chat.defer` has started is done."""
         return self._run is None or all(task.done for task in self._run.deferred)
 
+    @property
+    def other_tasks(self) -> list[OwnedTask]:
+        """Its tasks beside the main one: tools, deferred work, readers."""
+        return [] if self._run is None else list(self._run.tasks.active)
+
     def start(self, payload: Mapping[str, Any]) -> None:
         """Start the run with a boot payload in wire form; does nothing if it was started."""
         if self.task is None:
             self._watch.on_boot = self._flush_outbox
+            self._watch.run_started(payload, self)
             name = f"the run of agent {self._platform.agent.id!r}"
-            self.task = OwnedTask(lambda: self._crashing(payload), name=name, ledger=self._driver.ledger)
+            watch = self._watch.blocking
+            self.task = OwnedTask(
+                lambda: TimedSteps(self._crashing(payload), watch), name=name, ledger=self._driver.ledger
+            )
 
     def when_booted(self, action: Callable[[], None]) -> None:
         """Do something once the run has read the past; at once if it has."""
@@ -123,13 +133,21 @@ class DrivenRun:
             wait_timeout: real seconds that the cancelled run has; a warning names where it stands after that.
         """
         task, watch, driver = self.task, self._watch, self._driver
-        if task is None:
+        if task is None or task.done:
             return
         if watch.is_waiting and not watch.ended:
             payload = {"chatId": self._platform.chat_id, "trigger": "close"}
             self._platform.send({"kind": "message", "payload": payload})
             await driver.until_or_give_up(lambda: task.done, BUSY_GRACE)
         await self.cancel("close", wait_timeout=wait_timeout)
+        cut_off = 0 if self._run is None else sum(each.cancelled for each in self._run.deferred)
+        if cut_off:
+            warnings.warn(
+                f"{cut_off} of what chat.defer was given did not end with {task.name}, and was cancelled; await "
+                "harness.wait_deferred() before the harness is closed",
+                ResourceWarning,
+                stacklevel=levels_to_the_test(),
+            )
 
     def strike(self) -> None:
         """Let the run die: its right to write is taken at once, its task ends at its next checkpoint."""
@@ -168,7 +186,7 @@ class DrivenRun:
             warnings.warn(
                 f"{task.name} does not end although it was cancelled; it stands at {innermost_user_frame(task)}",
                 ResourceWarning,
-                stacklevel=5,
+                stacklevel=levels_to_the_test(),
             )
 
     async def _crashing(self, payload: Mapping[str, Any]) -> None:
@@ -177,7 +195,7 @@ class DrivenRun:
             if plan is None:
                 return await self._main(payload)
             plan.strike = self.strike
-            return await plan.around(lambda: self._main(payload))()
+            return await plan.around(lambda: self._main(payload))
 
     async def _main(self, payload: Mapping[str, Any]) -> None:
         local_values: dict[str, Any] = {}

@@ -46,6 +46,7 @@ class Driver:
         wait_timeout: real seconds after which a wait gives up.
         describe: says where the run stands, for the error.
         jumps_to: the kinds of deadlines that time is moved for.
+        afterwards: called when a wait is over, in the task that waited.
     """
 
     def __init__(
@@ -58,7 +59,9 @@ class Driver:
         wait_timeout: float,
         describe: Callable[[], str],
         jumps_to: Collection[TimerKind] = ("sleep", "limit"),
+        afterwards: Callable[[], None] = lambda: None,
     ) -> None:
+        self.afterwards = afterwards
         self.ledger, self.watch, self.clock = ledger, watch, clock
         self.auto_advance, self.wait_timeout, self.describe = auto_advance, wait_timeout, describe
         self._jumps_to = jumps_to
@@ -92,6 +95,7 @@ class Driver:
                 await self._step(done, move_time=move_time and self.auto_advance)
         if limit.cancelled_caught and not done():
             raise WaitTimeoutError(f"{what}: not within {self.wait_timeout:g} s of real time.\n{self.describe()}")
+        self.afterwards()
 
     async def until_or_give_up(self, done: Callable[[], bool], patience: float, *, grace: float = 0.0) -> bool:
         """Wait until something holds, or nothing of the run can bring it about; returns whether it holds.

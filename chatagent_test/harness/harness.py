@@ -6,6 +6,7 @@ are the harness's. A driver call returns when its turn has settled, raises when 
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -24,7 +25,7 @@ from chatagent.errors import (
 from chatagent.ui import TextUIPart, UIMessage, to_wire
 from chatagent.ui.js_json import format_json
 from chatagent.waiting import Ledger
-from chatagent_test.clock import VirtualClock
+from chatagent_test.harness.blocking import levels_to_the_test
 from chatagent_test.harness.driven_run import DrivenRun
 from chatagent_test.harness.driver import Driver
 from chatagent_test.harness.failures import Failures
@@ -34,8 +35,9 @@ from chatagent_test.harness.platform import Platform
 from chatagent_test.harness.run_control import RunControl
 from chatagent_test.harness.seeds import Seeds
 from chatagent_test.harness.turn import PendingTurn, Turn
-from chatagent_test.harness.watch import RunWatch, Sent, Streaming
-from chatagent_test.harness.where import describe_run
+from chatagent_test.harness.waits import Waits
+from chatagent_test.harness.watch import RunWatch, Sent
+from chatagent_test.harness.where import describe_past, describe_run, innermost_user_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ChatAgentHarness", "Mode", "Until"]
 
+_ELSEWHERE = "the harness lives in the event loop in which it was first used, and that is not the one that runs here"
+
 Until = Literal["idle", "turn_complete", "sent"]
 """What a driver waits for: all of the turn done; its turn-complete record written; nothing."""
 
@@ -59,7 +63,7 @@ Mode = Literal["preload", "submit-message", "continuation", "handover-prepare"]
 """How the run boots."""
 
 
-class ChatAgentHarness(RunControl, Inspection):
+class ChatAgentHarness(Waits, RunControl, Inspection):
     """Drives one agent through a conversation. Made by `mock_chat_agent`; use it as `async with`."""
 
     def __init__(
@@ -97,7 +101,8 @@ class ChatAgentHarness(RunControl, Inspection):
             clock,
             auto_advance=auto_advance,
             wait_timeout=wait_timeout,
-            describe=lambda: describe_run(self._watch, self._driver.ledger, clock, self._run.task),
+            describe=self._describe,
+            afterwards=self._watch.blocking.warn,
         )
         self._platform = Platform(agent, self.chat_id, clock, self._new_id, self._watch, telemetry)
         self._seeds = Seeds(
@@ -130,6 +135,10 @@ class ChatAgentHarness(RunControl, Inspection):
         self._failures = Failures(self._run, self._watch, network)
         self._sent: list[Sent] = []
         self._state: Literal["open", "closing", "closed"] = "open"
+
+    def _describe(self) -> str:
+        run = self._run
+        return describe_run(self._watch, self._driver.ledger, self.clock, run.task, run.other_tasks)
 
     # --- seeds ---
 
@@ -324,101 +333,6 @@ class ChatAgentHarness(RunControl, Inspection):
         if sent.refusal is not None:
             raise sent.refusal
 
-    async def wait_for(self, predicate: Callable[[ChatAgentHarness], object]) -> None:
-        """Wait until something holds of this harness.
-
-        Args:
-            predicate: called with the harness whenever there is news of the run; must not wait.
-
-        Raises:
-            AgentRunEndedError: the run is over and it does not hold.
-            BaseException: what failed a turn, if no driver has told, nothing is left to do, and it does not hold.
-            WaitTimeoutError: it did not come to hold within `wait_timeout` real seconds.
-        """
-        self._begin_waiting()
-        await self._driver.until(
-            lambda: bool(predicate(self)) or self._waits_in_vain(), "wait_for: the predicate is false"
-        )
-        if not predicate(self):
-            self._raise_in_vain("wait_for")
-
-    async def wait_streaming(self, text: str | None = None) -> None:
-        """Wait until the turn that is on has streamed something.
-
-        Args:
-            text: what the text of the turn must contain; without it any chunk will do.
-
-        Raises:
-            AgentRunEndedError: the run is over and nothing of the kind was streamed.
-            BaseException: what failed a turn, if no driver has told, nothing is left to do, and nothing of the kind was
-                streamed.
-            WaitTimeoutError: nothing of the kind within `wait_timeout` real seconds.
-        """
-        self._begin_waiting()
-        streaming = Streaming(self._watch, text)
-        unsubscribe = self._watch.listen(streaming.see)
-        try:
-            await self._driver.until(
-                lambda: streaming.seen or self._waits_in_vain(),
-                "wait_streaming: nothing was streamed" + ("" if text is None else f" that contains {text!r}"),
-            )
-        finally:
-            unsubscribe()
-        if not streaming.seen:
-            self._raise_in_vain("wait_streaming")
-
-    async def wait_idle(self) -> None:
-        """Wait until everything that was sent is answered, and the run waits for input or has ended.
-
-        Raises:
-            BaseException: what ended the run, if it failed and no driver has told yet.
-        """
-        self._begin_waiting()
-        lazy = self._mode == "submit-message"
-        await self._driver.until(
-            lambda: (lazy and not self._run.started) or self._is_idle() or self._watch.ended, "wait_idle: a turn is on"
-        )
-        self._failures.raise_run_error()
-
-    async def wait_ended(self) -> None:
-        """Wait until the run is over.
-
-        Raises:
-            BaseException: what ended the run, if it failed and no driver has told yet.
-        """
-        self._begin_waiting()
-        what = "the run goes on"
-        if not self._run.started:
-            what = "nothing was started: in mode submit-message the run boots with its first message; send that"
-        await self._driver.until(lambda: self._watch.ended, f"wait_ended: {what}")
-        self._failures.raise_run_error()
-
-    async def settle(self) -> None:
-        """Wait until nothing of the run can go on by itself; it waits for input, a gate, a hold or a timer.
-
-        Unlike the other drivers this does not move virtual time.
-        """
-        self._begin_waiting()
-        await self._driver.settle()
-
-    async def advance(self, seconds: float) -> None:
-        """Move virtual time on, from deadline to deadline, letting the run work in between.
-
-        Args:
-            seconds: how far to move; 0 or more.
-
-        Raises:
-            HarnessStateError: the harness has a real clock.
-            InvalidArgumentError: `seconds` is negative.
-        """
-        if not isinstance(self.clock, VirtualClock):
-            raise HarnessStateError("advance: this harness has a clock that cannot be moved; use clock='virtual'")
-        if seconds < 0:
-            raise InvalidArgumentError(argument="seconds", value=seconds, problem="time does not go backwards")
-        self._begin_waiting()
-        await self._driver.advance(seconds)
-        self._failures.raise_run_error()
-
     async def close(self, *, raise_errors: bool = False) -> None:
         """End the run and wait for its end. May be called twice, and after the run has ended.
 
@@ -431,6 +345,9 @@ class ChatAgentHarness(RunControl, Inspection):
         Raises:
             HarnessStateError: the run itself calls it, in a hook or a tool.
         """
+        if self._is_elsewhere():
+            self._close_elsewhere(raise_errors=raise_errors)
+            return
         if self._driver.ledger.has_current_task():
             raise HarnessStateError(
                 "close: the run cannot wait for its own end; call it in the test, or end the run with chat.end_run()"
@@ -444,6 +361,22 @@ class ChatAgentHarness(RunControl, Inspection):
             await self._run.task.join()
         if raise_errors:
             self._failures.raise_untold()
+
+    def check_abandoned(self) -> None:
+        """Look at a harness whose event loop has ended, in a fixture or a test without one.
+
+        Raises:
+            AssertionError: its run is still on, and nobody can end it any more.
+            BaseException: what ended the run or failed a turn, if no driver has told.
+        """
+        task = self._run.task
+        if task is None or self._state == "closed":
+            return
+        if not task.done:
+            where = innermost_user_frame(task)
+            msg = f"the harness was not closed before its event loop ended; {task.name} stands at {where}"
+            raise AssertionError(f"{msg}; use `async with` where it is used")
+        self._failures.raise_untold()
 
     async def __aenter__(self) -> Self:
         """Begin the run; its boot goes on while the block begins."""
@@ -532,6 +465,8 @@ class ChatAgentHarness(RunControl, Inspection):
 
     async def _await_turn(self, sent: Sent, until: Until, name: str) -> Turn:
         watch = self._watch
+        if self._is_elsewhere():
+            raise HarnessStateError(f"{name}: {_ELSEWHERE}; await the turn where it was begun")
         if until == "sent":
             await self._driver.until(lambda: sent.was_tried or watch.ended, f"{name}: the run has not booted")
             if sent.refusal is not None:
@@ -545,12 +480,13 @@ class ChatAgentHarness(RunControl, Inspection):
             raise sent.refusal
         if sent.died and not watch.ended and sent.turn_in(watch) is None:
             problem = "the run died while it answered; what it had streamed stands in the history"
-            raise AgentRunEndedError(f"{name}: {problem}")
+            raise AgentRunEndedError(f"{name}: {problem}\n{describe_past(watch)}")
         if sent.is_dropped(watch, self._run):
-            raise HarnessStateError(f"{name}: no turn comes of it: the run has taken in a message with this id before")
+            problem = "no turn comes of it: the run has taken in a message with this id before"
+            raise HarnessStateError(f"{name}: {problem}\n{describe_past(watch)}")
         if sent.is_abandoned(watch):
             problem = "the agent's code went on without completing the turn: call chat.write_turn_complete(), or"
-            raise HarnessStateError(f"{name}: {problem} `complete` or `done` of the turn")
+            raise HarnessStateError(f"{name}: {problem} `complete` or `done` of the turn\n{describe_past(watch)}")
         if not sent.is_answered(watch, settled=settled):
             self._raise_ended(name)
         seen = sent.turn_in(watch)
@@ -569,6 +505,25 @@ class ChatAgentHarness(RunControl, Inspection):
                 await self._session.aclose()
             await self._platform.close()
             self._watch.stir()
+            self._watch.blocking.warn()
+
+    def _close_elsewhere(self, *, raise_errors: bool) -> None:
+        """Close a harness whose event loop is another one: nothing can be awaited that lives there."""
+        task = self._run.task
+        assert task is not None
+        if not task.done and not task.loop_is_gone:
+            raise HarnessStateError(f"close: {_ELSEWHERE}; close it where it was used")
+        if not task.done and self._state == "open":
+            warnings.warn(
+                f"the event loop of the harness is gone, and {task.name} was still on, "
+                f"at {innermost_user_frame(task)}; close the harness before its loop ends",
+                ResourceWarning,
+                stacklevel=levels_to_the_test(),
+            )
+        self._state = "closed"
+        self._driver.let_go()
+        if raise_errors:
+            self._failures.raise_untold()
 
     # --- checks ---
 
@@ -591,6 +546,12 @@ class ChatAgentHarness(RunControl, Inspection):
     def _check_open(self) -> None:
         if self._state != "open":
             raise HarnessClosedError("the harness is closed; make a new one")
+        if self._is_elsewhere():
+            raise HarnessStateError(f"{_ELSEWHERE}; make a harness in each loop, in a fixture no wider than its loop")
+
+    def _is_elsewhere(self) -> bool:
+        """Return whether the caller works in another event loop than the run, or in none."""
+        return self._run.task is not None and not self._run.task.loop_is_here
 
     def _check_sendable(self) -> None:
         self._check_open()
@@ -600,29 +561,14 @@ class ChatAgentHarness(RunControl, Inspection):
         if self._watch.ended:
             self._raise_ended("send")
 
-    def _is_idle(self) -> bool:
-        """Return whether the run waits for input, and everything that was sent is answered."""
-        if not self._watch.is_waiting:
-            return False
-        self._sent = [sent for sent in self._sent if not sent.is_over(self._watch, self._run, settled=True)]
-        return not self._sent
-
-    def _waits_in_vain(self) -> bool:
-        """Return whether nothing more will come: the run is over, or a turn has failed and nothing is left to do."""
-        return self._watch.ended or (self._failures.untold_of_turns and self._is_idle())
-
-    def _raise_in_vain(self, name: str) -> None:
-        if not self._watch.ended:
-            self._failures.raise_untold()
-        self._raise_ended(name)
-
     def _raise_ended(self, name: str) -> None:
         self._failures.raise_run_error()
         if self._state != "open":
-            raise HarnessClosedError(f"{name}: the harness was closed before it was answered")
-        raise AgentRunEndedError(
-            f"{name}: the run of agent {self._agent.id!r} has ended, nobody is left to answer"
-        ) from self.run_error
+            raise HarnessClosedError(
+                f"{name}: the harness was closed before it was answered\n{describe_past(self._watch)}"
+            )
+        problem = f"the run of agent {self._agent.id!r} has ended, nobody is left to answer"
+        raise AgentRunEndedError(f"{name}: {problem}\n{describe_past(self._watch)}") from self.run_error
 
 
 def _new_run(

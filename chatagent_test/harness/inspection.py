@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chatagent.session import Session
+from chatagent_test.harness.leaks import leaked_tasks
 from chatagent_test.harness.turn import Turn, chunks_of, raw_chunks_of
 
 if TYPE_CHECKING:
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from chatagent.session import Record, Snapshot
     from chatagent.ui import Chunk
     from chatagent_test.harness.driven_run import DrivenRun
+    from chatagent_test.harness.driver import Driver
     from chatagent_test.harness.platform import Platform
+    from chatagent_test.harness.story import Beat
     from chatagent_test.harness.watch import RunWatch
 
 __all__ = ["Inspection"]
@@ -29,7 +32,13 @@ class Inspection:
     _watch: RunWatch
     _platform: Platform
     _run: DrivenRun
+    _driver: Driver
     _session: Session | None = None
+
+    @property
+    def agent_id(self) -> str:
+        """The id of the agent that is driven."""
+        return self._platform.agent.id
 
     @property
     def turns(self) -> list[Turn]:
@@ -56,6 +65,11 @@ class Inspection:
     def hooks(self) -> list[HookCall]:
         """Every hook call so far, in order."""
         return list(self._watch.hooks)
+
+    @property
+    def story(self) -> list[Beat]:
+        """What happened so far, in order, but for the records of `.out`; see `transcript` for it in words."""
+        return list(self._watch.story)
 
     @property
     def boot(self) -> BootReport:
@@ -87,6 +101,13 @@ class Inspection:
     def get_snapshot(self) -> Snapshot | None:
         """Return the last snapshot that the run has saved; `None` before any, and never a seeded one."""
         return self._platform.saved
+
+    def leaked_tasks(self) -> list[str]:
+        """Return a line for each task of the run that is alive: behind `close`, for each that has outlived it.
+
+        On asyncio tasks count that hooks and tools have started themselves; on trio nobody can outlive who started it.
+        """
+        return leaked_tasks(self._run.task, self._run.other_tasks, self._driver.ledger)
 
     def on_out(self, callback: Callable[[Record], None]) -> Callable[[], None]:
         """Call back with each record of `.out` as it is written; returns what ends that."""

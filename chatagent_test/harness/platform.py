@@ -21,6 +21,7 @@ from chatagent.session import (
 )
 from chatagent.task import make_run_context
 from chatagent.ui import to_wire
+from chatagent_test.harness.blocking import timed
 from chatagent_test.harness.watched_reads import watched_reads
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from chatagent.ids import IdGenerator
     from chatagent.session import Direction, Record, Snapshot
     from chatagent.task import RunContext
+    from chatagent.tasks import Around
     from chatagent.waiting import Ledger
     from chatagent_test.harness.crash_plan import CrashPlan
     from chatagent_test.harness.seeds import Seeds
@@ -134,11 +136,15 @@ class Platform:
             observer=self.watch,
             telemetry=self.telemetry,
             ledger=ledger,
-            around_tasks=None if self.crash_plan is None else self.crash_plan.around,
+            around_tasks=self._around_tasks(),
             strict=strict,
             partial_answer=seeds.partial,
             partial_answer_raw=seeds.partial_raw,
         )
+
+    def _around_tasks(self) -> Around:
+        around, plan = timed(self.watch.blocking), self.crash_plan
+        return around if plan is None else lambda name, fn: around(name, lambda: plan.around(fn))
 
     def send(self, data: Mapping[str, Any]) -> int:
         """Put a record on `.in`, as a client does; returns its number."""

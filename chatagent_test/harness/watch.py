@@ -6,18 +6,30 @@ A `RunObserver` and an observer of the store in one. It decides nothing; drivers
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chatagent.agent import BootReport, HookCall, NullObserver, TurnReport
 from chatagent.session import is_command
 from chatagent.ui import TextDelta
+from chatagent_test.harness.blocking import BlockingWatch
 from chatagent_test.harness.news import News
+from chatagent_test.harness.story import (
+    Beat,
+    ClientSent,
+    ModelAsked,
+    RunBegun,
+    RunOver,
+    RunSuspended,
+    TurnBegun,
+    TurnDone,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from chatagent.session import Direction, Record
     from chatagent_test.harness.driven_run import DrivenRun
+    from chatagent_test.harness.story import Happening
 
 __all__ = ["RunWatch", "SeenTurn", "Sent", "Streaming"]
 
@@ -54,6 +66,9 @@ class RunWatch(NullObserver, News):
         """Everything on `.out` since the harness began, trim commands left out."""
         self.hooks: list[HookCall] = []
         self.turns: list[SeenTurn] = []
+        self.story: list[Beat] = []
+        """All of it in order, but for the records of `.out`."""
+        self.blocking = BlockingWatch()
         self.boot = BootReport()
         self.has_booted = False
         self.is_waiting = False
@@ -83,6 +98,9 @@ class RunWatch(NullObserver, News):
                     callback(record)
             if self._news is not None:
                 self.stir()
+        else:
+            for record in records:
+                self._tell(ClientSent(record))
 
     def booted(self, report: BootReport) -> None:
         """See `RunObserver.booted`."""
@@ -96,18 +114,22 @@ class RunWatch(NullObserver, News):
     def hook_started(self, call: HookCall) -> None:
         """See `RunObserver.hook_started`."""
         self.hooks.append(call)
+        self.blocking.hook_started(call)
+        self._tell(call)
         if call.turn is not None and self.turns:
             self.turns[-1].hooks.append(call)
         self.stir()
 
     def hook_ended(self, call: HookCall) -> None:
         """See `RunObserver.hook_ended`."""
+        self.blocking.hook_ended(call)
         self.stir()
 
     def turn_started(self, turn: int, in_seq: int | None) -> None:
         """See `RunObserver.turn_started`."""
         self._leave_turn()
         self.turns.append(SeenTurn(in_seq, len(self.records)))
+        self._tell(TurnBegun(turn))
         self.stir()
 
     def turn_completed(self, report: TurnReport) -> None:
@@ -122,16 +144,27 @@ class RunWatch(NullObserver, News):
         """See `RunObserver.turn_settled`."""
         turn = self.turns[-1]
         turn.report, turn.settled_at = report, len(self.records)
+        self._tell(TurnDone(report))
 
     def waiting(self, *, suspended: bool) -> None:
         """See `RunObserver.waiting`."""
         self._leave_turn()
         self.is_waiting, self.is_suspended = True, suspended
+        if suspended:
+            self._tell(RunSuspended())
         self.stir()
 
     def upgrade_requested(self) -> None:
         """See `RunObserver.upgrade_requested`."""
         self.upgrade = True
+
+    def model_called(self, model: Any, options: Any) -> None:
+        """See `RunObserver.model_called`."""
+        self._tell(ModelAsked(model, options))
+
+    def run_started(self, payload: Mapping[str, Any], run: DrivenRun) -> None:
+        """Take it that a run was started with this boot payload."""
+        self._tell(RunBegun(payload, run))
 
     def run_begins(self) -> None:
         """Take it that another run begins on the session."""
@@ -144,7 +177,11 @@ class RunWatch(NullObserver, News):
             turn = self.turns[-1]
             turn.died = turn.complete_at is None and turn.settled_at is None
         self.ended = True
+        self._tell(RunOver())
         self.stir()
+
+    def _tell(self, what: Happening) -> None:
+        self.story.append(Beat(len(self.records), what))
 
     def _leave_turn(self) -> None:
         self.is_waiting = self.is_suspended = False

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 import chatagent
+from chatagent.session import control_type
 from chatagent_test.clock import VirtualClock
+from chatagent_test.harness.blocking import TimedSteps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import FrameType, ModuleType
 
     from chatagent.clock import Clock
@@ -21,9 +23,17 @@ if TYPE_CHECKING:
     from chatagent.waiting import Ledger
     from chatagent_test.harness.watch import RunWatch
 
-__all__ = ["describe_run", "describe_waiting", "innermost_user_frame"]
+__all__ = [
+    "NO_USER_CODE",
+    "describe_past",
+    "describe_run",
+    "describe_waiting",
+    "innermost_frame_of",
+    "innermost_user_frame",
+]
 
 _LIMIT = 12
+NO_USER_CODE = "no line of user code"
 
 
 def _folder_of(module: ModuleType) -> str:
@@ -35,13 +45,29 @@ _OURS = (_HERE, *map(_folder_of, (chatagent, anyio, asyncio)))
 """Where no line of user code is. The other backend is added when it is there."""
 
 
-def describe_run(watch: RunWatch, ledger: Ledger, clock: Clock, task: OwnedTask | None) -> str:
-    """Return, in lines: the hook calls and the chunks so far, who waits for what, and where the agent's task stands."""
+def describe_past(watch: RunWatch) -> str:
+    """Return, in lines: the hook calls and the chunks so far."""
+    return f"hooks so far: {_hooks(watch)}\nchunks of the last turn: {_chunks(watch)}"
+
+
+def describe_run(
+    watch: RunWatch, ledger: Ledger, clock: Clock, task: OwnedTask | None, others: Iterable[OwnedTask]
+) -> str:
+    """Return, in lines: the hook calls and the chunks so far, who waits for what, and where the run's tasks stand.
+
+    Args:
+        watch: sees the run.
+        ledger: what counts its tasks.
+        clock: its clock.
+        task: its main task.
+        others: its other tasks, of which those are told that run user code, such as tools.
+    """
     return "\n".join(
         (
-            f"hooks so far: {_hooks(watch)}",
-            f"chunks of the last turn: {_chunks(watch)}",
+            describe_past(watch),
             describe_waiting(ledger, clock, task, name="the agent's task"),
+            *_others(others),
+            *watch.blocking.take(),
         )
     )
 
@@ -59,19 +85,26 @@ def describe_waiting(ledger: Ledger, clock: Clock, task: OwnedTask | None, *, na
 
 def innermost_user_frame(task: OwnedTask | None) -> str:
     """Return file and line of the innermost frame of user code in a task."""
-    frames = [] if task is None or task.done else list(_frames(task.native_task))
+    return NO_USER_CODE if task is None or task.done else innermost_frame_of(task.native_task)
+
+
+def innermost_frame_of(native: Any) -> str:
+    """Return the same of a task of the backend's."""
+    frames = list(_frames(native))
     backend = sys.modules.get("trio")
     ours = _OURS if backend is None else (*_OURS, _folder_of(backend))
     for frame in reversed(frames):
         if not frame.f_code.co_filename.startswith(ours):
             return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
-    return "no line of user code"
+    return NO_USER_CODE
 
 
 def _frames(native: Any) -> Iterator[FrameType]:
     """Yield the frames of a task's coroutine, outermost first."""
     coroutine = native.get_coro() if hasattr(native, "get_coro") else getattr(native, "coro", None)
     while coroutine is not None:
+        if isinstance(coroutine, TimedSteps):
+            coroutine = coroutine.coroutine
         for frame_name, next_name in (("cr_frame", "cr_await"), ("ag_frame", "ag_await"), ("gi_frame", "gi_yieldfrom")):
             frame = getattr(coroutine, frame_name, None)
             if frame is not None:
@@ -89,9 +122,14 @@ def _hooks(watch: RunWatch) -> str:
 
 def _chunks(watch: RunWatch) -> str:
     start = watch.turns[-1].first_out if watch.turns else 0
-    types = [getattr(record.data, "type", "a control record") for record in watch.records[start:]]
+    types = [control_type(record) or getattr(record.data, "type", "?") for record in watch.records[start:]]
     shown = ", ".join(types[-_LIMIT:])
     return f"… {shown}" if len(types) > _LIMIT else shown or "none"
+
+
+def _others(tasks: Iterable[OwnedTask]) -> list[str]:
+    stands = sorted((task.name, innermost_user_frame(task)) for task in tasks)
+    return [f"{name} stands at {frame}" for name, frame in stands if frame != NO_USER_CODE]
 
 
 def _waiting(ledger: Ledger) -> str:

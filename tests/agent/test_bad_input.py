@@ -286,7 +286,9 @@ async def test_a_script_that_ran_out_is_raised_by_the_driver_and_the_run_goes_on
 
     assert str(caught.value) == (
         "no scripted model call 1: `do_stream` was called 2 times, and the script has 1 entry; add one a call, or give "
-        "one Script (or a function) that answers every call"
+        "one Script (or a function) that answers every call\n"
+        "it was called 2 times:\n"
+        "  call 1 gave 4 parts, and has ended"
     )
     assert harness.turns[1].error_texts == ["An error occurred."]
     assert kept(harness)[2] == "u-2"

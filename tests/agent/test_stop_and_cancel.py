@@ -392,7 +392,7 @@ async def test_a_cancelled_run_writes_its_abort_and_nothing_else() -> None:
         pending = harness.begin_message("hello")
         await model.reached("middle")
 
-    with pytest.raises(HarnessClosedError, match=r"^begin_message: the harness was closed before it was answered$"):
+    with pytest.raises(HarnessClosedError, match=r"^begin_message: the harness was closed before it was answered\n"):
         await pending
     assert harness.all_raw_chunks[-1] == {"type": "abort", "reason": "close"}
     assert names(harness) == ["run"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -401,6 +402,48 @@ def test_a_task_whose_loop_stands_still_elsewhere_keeps_nobody_waiting(anyio_bac
 
     assert still_alive
     assert task.done
+
+
+def test_a_task_knows_whether_its_loop_is_here_or_was_closed_over_it() -> None:
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda loop, context: None)
+
+    async def start() -> tuple[OwnedTask, bool]:
+        task = OwnedTask(for_ever, name="work")
+        await several_checkpoints()
+        return task, task.loop_is_here
+
+    async def look(task: OwnedTask) -> bool:
+        return task.loop_is_here
+
+    task, was_here = loop.run_until_complete(start())
+    is_here = asyncio.run(look(task))
+    was_gone = task.loop_is_gone
+    loop.close()
+
+    assert (was_here, is_here, task.loop_is_here) == (True, False, False)
+    assert (was_gone, task.loop_is_gone, task.done) == (False, True, False)
+    del task
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
+
+
+async def test_what_a_set_puts_around_its_tasks_sees_their_names_and_runs_them() -> None:
+    seen: list[str] = []
+
+    async def around(name: str, fn: Callable[[], Awaitable[Any]]) -> Any:
+        seen.append(name)
+        return await fn()
+
+    async def work() -> str:
+        return "done"
+
+    tasks = TaskSet(around=around)
+    result = await tasks.start(work, name="work").wait()
+    await tasks.close()
+
+    assert (result, seen) == ("done", ["work"])
 
 
 def test_a_task_that_the_ending_loop_drops_before_its_first_step_has_ended() -> None:

@@ -174,6 +174,7 @@ async def test_time_does_not_move_while_the_run_works() -> None:
     harness = mock_chat_agent(agent_of(run=run, on_turn_start=lambda event: chat.defer(sleeper)))
     async with harness:
         await harness.send_message("hello")
+        await harness.wait_deferred()
 
     assert set(seen) == {EPOCH}
 

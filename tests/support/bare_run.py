@@ -23,3 +23,6 @@ class BareRun:
         self.store: Any = None
         self.surroundings: Any = None
         self.in_turn = in_turn
+
+    def model_called(self, model: Any, options: Any) -> None:
+        """Nobody looks at it."""
