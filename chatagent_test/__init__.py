@@ -9,6 +9,20 @@ if TYPE_CHECKING:
     from chatagent_test.clock import VirtualClock
     from chatagent_test.crashes import CrashingChat, CrashPointKind, CrashReport, CrashViolation, explore_crashes
     from chatagent_test.harness import ChatAgentHarness, Mode, PendingTurn, Turn, Until, mock_chat_agent
+    from chatagent_test.inference import (
+        AgentTurnExpectation,
+        Expectation,
+        InferenceEndpoint,
+        JsonBody,
+        MockInferenceServer,
+        MockModel,
+        RawBody,
+        RequestClassifier,
+        RequestMatcher,
+        ScriptedResponse,
+        SseBody,
+        SseEvent,
+    )
     from chatagent_test.language_model import MockLanguageModel, mock_id, mock_values, simulate_stream
     from chatagent_test.network import NetworkDeniedError, NetworkGuard, deny_network
     from chatagent_test.scripting import Script, script
@@ -16,6 +30,7 @@ if TYPE_CHECKING:
     from chatagent_test.task_context import StartedAgent, TaskDrivers, run_in_mock_task_context
 
 __all__ = [
+    "AgentTurnExpectation",
     "BootReport",
     "ChatAgentHarness",
     "ChunkStream",
@@ -23,13 +38,24 @@ __all__ = [
     "CrashReport",
     "CrashViolation",
     "CrashingChat",
+    "Expectation",
     "HookCall",
+    "InferenceEndpoint",
+    "JsonBody",
+    "MockInferenceServer",
     "MockLanguageModel",
+    "MockModel",
     "Mode",
     "NetworkDeniedError",
     "NetworkGuard",
     "PendingTurn",
+    "RawBody",
+    "RequestClassifier",
+    "RequestMatcher",
     "Script",
+    "ScriptedResponse",
+    "SseBody",
+    "SseEvent",
     "StartedAgent",
     "TaskDrivers",
     "Turn",
@@ -60,6 +86,20 @@ _HOMES = {
         "explore_crashes",
     ),
     "chatagent_test.harness": ("ChatAgentHarness", "Mode", "PendingTurn", "Turn", "Until", "mock_chat_agent"),
+    "chatagent_test.inference": (
+        "AgentTurnExpectation",
+        "Expectation",
+        "InferenceEndpoint",
+        "JsonBody",
+        "MockInferenceServer",
+        "MockModel",
+        "RawBody",
+        "RequestClassifier",
+        "RequestMatcher",
+        "ScriptedResponse",
+        "SseBody",
+        "SseEvent",
+    ),
     "chatagent_test.language_model": ("MockLanguageModel", "mock_id", "mock_values", "simulate_stream"),
     "chatagent_test.network": ("NetworkDeniedError", "NetworkGuard", "deny_network"),
     "chatagent_test.scripting": ("Script", "script"),

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from chatagent_test.scripting.builder import Script
 
-__all__ = ["Action", "IdCounter", "Rendered", "render"]
+__all__ = ["DEFAULT_USAGE", "Action", "IdCounter", "Rendered", "needs_finish", "render"]
 
 DEFAULT_USAGE = Usage(input_tokens=InputTokens(total=10), output_tokens=OutputTokens(total=10))
 
@@ -98,12 +98,13 @@ def _actions(script: Script, ids: IdCounter) -> Iterator[Action]:
             yield step
         else:
             yield from _parts(step, ids)
-    if _needs_finish(script):
+    if needs_finish(script):
         called = any(isinstance(step, ToolCallStep) for step in script.steps)
         yield ModelFinish(FinishReason("tool-calls" if called else "stop"), DEFAULT_USAGE)
 
 
-def _needs_finish(script: Script) -> bool:
+def needs_finish(script: Script) -> bool:
+    """Return whether a finish is to be added at the end of a script."""
     said = [step for step in script.steps if not isinstance(step, PauseStep | HoldStep)]
     return not script.finished and not (said and isinstance(said[-1], PartsStep | ErrorStep | HangStep | BreaksStep))
 

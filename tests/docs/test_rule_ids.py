@@ -23,7 +23,8 @@ FOLDERS = ("chatagent", "chatagent_test", "tests", "examples")
 SOURCES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 TABLES = sorted((ROOT / "tests" / "conformance").glob("*.toml"))
 
-FAMILIES = "A|B|C|D|E|F|G|H|M|N|P|R|S|T|W|X|ST|SK|MCA|REC|HND|HNB|SNP|WIR|MRG|RIN|ROT|PMD|TCR|PAC|SSE|TEV|PCH|SKL|SKR"
+SHORT = "A|B|C|D|E|F|G|H|M|N|P|R|S|T|W|X|ST|SK"
+FAMILIES = f"{SHORT}|MCA|REC|HND|HNB|SNP|WIR|MRG|RIN|ROT|PMD|TCR|PAC|SSE|TEV|PCH|SKL|SKR|FMT|INF|EXP"
 NAMED = re.compile(rf"(?<![\w-])(?:(?:{FAMILIES})-\d+[a-z]?|D\d{{1,2}})(?![\w-])")
 NUMBER = re.compile(r"(?<![\w.,<>=+-])\d{1,2}\.\d{1,2}(?![\w%]|\.\d)")
 COMMENTED = re.compile(r"#.*\d\.\d")

@@ -8,7 +8,6 @@ for, are errors here, where the SDKs are content. No model reads a model list; t
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import warnings
@@ -41,6 +40,9 @@ from chatagent.model import (
 )
 from chatagent.providers.anthropic import AnthropicModel
 from chatagent.providers.openai import OpenAIChatModel, OpenAIResponsesModel
+from chatagent_test.inference.recording import case_response
+from chatagent_test.inference.scripted import JsonBody, RawBody
+from chatagent_test.inference.sse import parse_sse
 from providers.serving import Answer, Provider, cut
 
 
@@ -120,28 +122,15 @@ async def _replay(golden: dict[str, Any], chunks: list[bytes]) -> None:
 
 
 def _chunks(golden: dict[str, Any]) -> list[bytes]:
-    body = golden["body"]
-    match body["kind"]:
-        case "events":
-            return [_frame(event) for event in body["events"]]
-        case "json":
-            return [_json(body["json"]).encode()]
-        case "text":
-            return [body["text"].encode()]
-        case "chunks_b64":
-            return [base64.b64decode(chunk) for chunk in body["chunks_b64"]]
-        case kind:
-            raise AssertionError(kind)
-
-
-def _frame(event: dict[str, Any]) -> bytes:
-    data = event["data"] if isinstance(event["data"], str) else _json(event["data"])
-    name = f"event: {event['event']}\n" if "event" in event else ""
-    return (name + "".join(f"data: {line}\n" for line in data.split("\n")) + "\n").encode()
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """Return what a mock server would send, write for write; it must parse to the same events in any pieces."""
+    body = case_response(golden).body
+    if isinstance(body, JsonBody):
+        return [body.content]
+    if isinstance(body, RawBody):
+        return list(body.chunks)
+    wire = b"".join(body.frames)
+    assert parse_sse(wire) == parse_sse(cut(wire, 1)) == list(body.events)
+    return list(body.frames)
 
 
 def _check_rendering(golden: dict[str, Any], body: bytes) -> None:
