@@ -173,6 +173,15 @@ class VirtualClock:
             callback()
         self._now = max(self._now, at)
 
+    def restart(self) -> None:
+        """Begin anew at the first instant; whoever sleeps is woken, since that time may never come."""
+        entries, self._entries, self._live = sorted(self._entries), [], 0
+        self._now = self._start
+        for entry in entries:
+            callback, entry.callback = entry.callback, None
+            if callback is not None:
+                callback()
+
     def _sweep(self) -> None:
         """Drop dead entries at the front, and all of them when they outnumber the living."""
         while self._entries and self._entries[0].callback is None:

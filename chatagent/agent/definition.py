@@ -22,7 +22,9 @@ from chatagent.ui import schema_parser
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from typing import Unpack
 
+    from chatagent.agent.contract import ContractOptions
     from chatagent.agent.events import (
         ActionEvent,
         BeforeTurnCompleteEvent,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from chatagent.agent.observer import Telemetry
     from chatagent.generate import UIMessageStreamOptions
     from chatagent.model import ModelMessage
+    from chatagent.protocol import AgentContract
     from chatagent.ui import UIMessage
 
 __all__ = ["HOOK_NAMES", "AgentOptions", "ChatAgent", "TaskOptions", "ToolsOption"]
@@ -173,6 +176,20 @@ class ChatAgent(Generic[ClientDataT]):
     def has(self, name: str) -> bool:
         """Return whether the agent has the hook of this name."""
         return name in self._hooks
+
+    def contract(self, **declared: Unpack[ContractOptions]) -> AgentContract:
+        """Return what the agent takes and gives, for clients and for scripted backends that check values by it.
+
+        Args:
+            **declared: what the definition does not say, see `ContractOptions`.
+
+        Raises:
+            InvalidArgumentError: something is declared of a tool that the agent has not got.
+        """
+        # Imported when it is asked for: most agents never are, and the clients' data types take time to load.
+        from chatagent.agent.contract import contract_of
+
+        return contract_of(self.options, declared)
 
     def warn_once(self, topic: str, message: str) -> None:
         """Warn of something about this definition, once (G-42)."""

@@ -37,6 +37,7 @@ from chatagent.ui.chunks import (
     ToolOutputError,
     UnknownChunk,
 )
+from chatagent.ui.cleanup import cleanup_aborted_parts
 from chatagent.ui.client_majors import ClientMajor, chunk_for_client
 from chatagent.ui.codec import (
     parse_chunk,
@@ -234,6 +235,7 @@ __all__ = [
     "WireModel",
     "WireObject",
     "chunk_for_client",
+    "cleanup_aborted_parts",
     "codec_of",
     "create_ui_message_stream",
     "format_json",

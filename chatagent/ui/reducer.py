@@ -19,10 +19,12 @@ from chatagent.ui.messages import (
     DynamicToolUIPart,
     FileUIPart,
     ReasoningFileUIPart,
+    ReasoningUIPart,
     SourceDocumentUIPart,
     SourceUrlUIPart,
     SteeringMessageUIPart,
     StepStartUIPart,
+    TextUIPart,
     ToolApproval,
     ToolPart,
     UIMessage,
@@ -31,6 +33,8 @@ from chatagent.ui.messages import (
 from chatagent.ui.metadata import merge_metadata
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from chatagent.ui.wire import FinishReason
 
 __all__ = ["MessageReducer"]
@@ -96,6 +100,26 @@ class MessageReducer:
         self._message = None
         self._visible_count = len(self._parts)
         return True
+
+    @property
+    def open_blocks(self) -> tuple[dict[str, int], dict[str, int]]:
+        """The open text blocks and the open reasoning blocks: the part's index by the block's id.
+
+        What `resume_blocks` of another reducer needs to go on with this message.
+        """
+        texts = {block_id: draft.index for block_id, draft in self._texts.items()}
+        return texts, {block_id: draft.index for block_id, draft in self._reasonings.items()}
+
+    def resume_blocks(self, texts: Mapping[str, int], reasonings: Mapping[str, int]) -> None:
+        """Go on with blocks that were open when the message was left; an index at which none stands is passed over."""
+        for blocks, known, kind in ((texts, self._texts, TextUIPart), (reasonings, self._reasonings, ReasoningUIPart)):
+            for block_id, index in blocks.items():
+                part = self._parts[index] if 0 <= index < len(self._parts) else None
+                if isinstance(part, kind):
+                    own_id = part.id if isinstance(part, ReasoningUIPart) else None
+                    draft = TextDraft(index, block_id=own_id, provider_metadata=part.provider_metadata)
+                    draft.pieces.append(part.text)
+                    known[block_id] = draft
 
     # The message under way ----------------------------------------------------------------------------------------
 

@@ -24,8 +24,9 @@ SOURCES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*
 TABLES = sorted((ROOT / "tests" / "conformance").glob("*.toml"))
 
 SHORT = "A|B|C|D|E|F|G|H|M|N|P|R|S|T|W|X|ST|SK"
-FAMILIES = f"{SHORT}|MCA|REC|HND|HNB|SNP|WIR|MRG|RIN|ROT|PMD|TCR|PAC|SSE|TEV|PCH|SKL|SKR|FMT|INF|EXP"
-NAMED = re.compile(rf"(?<![\w-])(?:(?:{FAMILIES})-\d+[a-z]?|D\d{{1,2}})(?![\w-])")
+CASES = "MCA|REC|HND|HNB|SNP|WIR|MRG|RIN|ROT|PMD|TCR|PAC|SSE|TEV|PCH|SKL|SKR|FMT|INF|EXP|MTR"
+CLIENT = "DM|TP|EV|ER|CL|TH|RH|PA|MK|SD|RQ|CK|RS|IE|CM|FL|IN|BT"
+NAMED = re.compile(rf"(?<![\w-])(?:(?:{SHORT}|{CASES}|{CLIENT})-\d+[a-z]?|D\d{{1,2}})(?![\w-])")
 NUMBER = re.compile(r"(?<![\w.,<>=+-])\d{1,2}\.\d{1,2}(?![\w%]|\.\d)")
 COMMENTED = re.compile(r"#.*\d\.\d")
 QUOTED = re.compile(r"`[^`]*`")
