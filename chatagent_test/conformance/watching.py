@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from anyio import create_task_group
 
-from chatagent.protocol import GenerationCompleted, GenerationQueued, GenerationStarted, ThreadModel
+from chatagent.protocol import GenerationCompleted, GenerationQueued, GenerationStarted, MessageAdded, ThreadModel
 from chatagent.ui import Start
 from chatagent_test.conformance.cases import case
 from chatagent_test.conformance.looking import chunk_events, chunk_types, life, texts, wire_events
@@ -105,9 +105,11 @@ async def order_queue(stage: Stage) -> None:
         ("generation.completed", second.run_id),
     ]
     stage.equal("the events of the runs", ran, wanted)
-    words = life(tap.events)
-    queued = words.index("generation.queued")
-    stage.equal("what comes right before the run in line", words[queued - 1], "message.added")
+    added = [event.message.id for event in tap.events if isinstance(event, MessageAdded)]
+    stage.equal("the messages that were added", added, [first.message_id, second.message_id])
+    before = tap.events[[event.type for event in tap.events].index("generation.queued") - 1]
+    told = [before.type, before.message.id if isinstance(before, MessageAdded) else None]
+    stage.equal("what comes right before the run in line", told, ["message.added", second.message_id])
 
 
 _RUN_EVENTS = (GenerationStarted, GenerationQueued, GenerationCompleted)
