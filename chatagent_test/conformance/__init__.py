@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chatagent_test.conformance.agent import ScriptedAgent
 from chatagent_test.conformance.backend import (
     ConformanceBackend,
     ConformanceSession,
@@ -34,6 +35,7 @@ __all__ = [
     "ReceivedCommand",
     "ReceivedInput",
     "Script",
+    "ScriptedAgent",
     "Unsupported",
     "cases",
     "parametrize",

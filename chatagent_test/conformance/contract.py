@@ -38,7 +38,7 @@ RUN_METADATA: Final[dict[str, object]] = {"rating": None}
 class RunMetadata(BaseModel):
     """What a run carries."""
 
-    rating: int | None
+    rating: int | None = None
 
 
 class LookupInput(BaseModel):

@@ -1,0 +1,162 @@
+"""The agent of the suite, real: its model says what `reply` scripts say (rules CT-3, CT-4).
+
+Put it behind a transport of yours: a session of the suite passes `answer`, `hold` and `received` on to it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from itertools import count
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+
+from chatagent import chat, is_loop_finished, stream_text
+from chatagent.generate import ToolCallOptions, tool
+from chatagent_test.conformance.backend import HeldAnswer, ReceivedInput, Script
+from chatagent_test.conformance.contract import (
+    CONTRACT,
+    LookupInput,
+    LookupOutput,
+    OrderInput,
+    PickInput,
+    PickOutput,
+    RefundOutput,
+    ReviewOutput,
+)
+from chatagent_test.conformance.replies import HeldReply, check_playable, model_calls, speak
+from chatagent_test.language_model import MockLanguageModel, RawStreamResult
+from chatagent_test.transport.scripts import AssistantScript, ErrorScript, NothingScript, ReplyPart, ToolReply
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+
+    from chatagent.agent import ChatAgent, RunEvent, TurnStartEvent
+    from chatagent.model import CallOptions, ModelStreamPart
+
+__all__ = ["ScriptedAgent"]
+
+
+class ScriptedAgent:
+    """A real agent whose next answers a test says, whatever stands between the test and it."""
+
+    def __init__(self) -> None:
+        self._answers: deque[Script | HeldReply] = deque()
+        self._news = anyio.Event()
+        self._outcomes: dict[str, ToolReply] = {}
+        """What comes of the calls of tools, by the calls' ids."""
+        self._resolutions: dict[str, ToolReply] = {}
+        """What comes of calls that waited for an approval, by the tools' names."""
+        self._received: dict[str, list[ReceivedInput]] = defaultdict(list)
+        self._numbers = count(1)
+        self.agent: ChatAgent[Any] = self._make_agent()
+        """The agent of `CONTRACT`."""
+
+    # The far side of a session ------------------------------------------------------------------------------------
+
+    def answer(self, *scripts: Script) -> None:
+        """Let the next turns say this, one script each.
+
+        Raises:
+            Unsupported: no model can be made to say it.
+        """
+        for script in scripts:
+            if isinstance(script, AssistantScript):
+                check_playable(script)
+        self._give(*scripts)
+
+    def hold(self) -> HeldAnswer:
+        """Let the next turn that has no answer yet wait for the test."""
+        held = HeldReply()
+        self._give(held)
+        return held
+
+    def received(self, thread_id: str) -> Sequence[ReceivedInput]:
+        """Return what the agent got of a thread's users, oldest first."""
+        return tuple(self._received[thread_id])
+
+    def _give(self, *answers: Script | HeldReply) -> None:
+        self._answers.extend(answers)
+        self._news.set()
+
+    # The agent ----------------------------------------------------------------------------------------------------
+
+    def _make_agent(self) -> ChatAgent[Any]:
+        tools = [
+            tool(name="lookup", input_schema=LookupInput, output_schema=LookupOutput, execute=self._run_of("lookup")),
+            tool(
+                name="refund",
+                input_schema=OrderInput,
+                output_schema=RefundOutput,
+                needs_approval=True,
+                execute=self._run_of("refund"),
+            ),
+            tool(name="review", input_schema=OrderInput, output_schema=ReviewOutput, execute=self._run_of("review")),
+            tool(name="pick_file", input_schema=PickInput, output_schema=PickOutput),
+        ]
+        return cast("Any", chat.agent)(
+            id=CONTRACT.agent_id,
+            tools={each.name: each for each in tools},
+            run=self._answer_turn,
+            on_turn_start=self._note,
+        )
+
+    def _run_of(self, name: str) -> Any:
+        def execute(_: object, options: ToolCallOptions) -> object:
+            outcome = self._outcomes.pop(options.tool_call_id, None) or self._resolutions.pop(name)
+            if outcome.error is not None:
+                raise RuntimeError(outcome.error)
+            return outcome.output
+
+        return execute
+
+    def _note(self, event: TurnStartEvent[Any]) -> None:
+        last = event.ui_messages[-1] if event.ui_messages else None
+        if last is not None and last.role == "user":
+            self._received[event.chat_id].append(ReceivedInput(parts=last.parts, client_data=event.client_data))
+
+    async def _answer_turn(self, event: RunEvent[Any]) -> object:
+        answer = await self._next_answer()
+        if isinstance(answer, ErrorScript):
+            raise RuntimeError(answer.message)  # noqa: TRY004 - what the script says
+        if isinstance(answer, NothingScript):
+            return None
+        speaker = self._speaker(answer)
+
+        def do_stream(_: CallOptions) -> RawStreamResult:
+            return {"stream": speaker()}
+
+        return stream_text(
+            model=MockLanguageModel(do_stream=do_stream),
+            messages=event.messages,
+            tools=event.tools,
+            abort_signal=event.signal,
+            stop_when=is_loop_finished(),
+            max_retries=0,
+        )
+
+    async def _next_answer(self) -> Script | HeldReply:
+        while not self._answers:
+            self._news = anyio.Event()
+            await self._news.wait()
+        return self._answers.popleft()
+
+    def _speaker(self, answer: AssistantScript | HeldReply) -> Callable[[], AsyncGenerator[ModelStreamPart]]:
+        """Return what a model says each time that it is asked in one turn."""
+        if isinstance(answer, HeldReply):
+            return lambda: answer.speak(self._call_ids())
+        resolved = (part for part in answer.parts if isinstance(part, ToolReply) and part.resolves)
+        self._resolutions.update({part.name: part for part in resolved})
+        calls = iter(model_calls(answer))
+        return lambda: self._speak(next(calls))
+
+    def _speak(self, parts: list[ReplyPart]) -> AsyncGenerator[ModelStreamPart]:
+        made: list[str] = []
+        for part in parts:
+            if isinstance(part, ToolReply):
+                made.append(part.call_id or next(self._call_ids()))
+                self._outcomes[made[-1]] = part
+        return speak(parts, iter(made))
+
+    def _call_ids(self) -> Iterator[str]:
+        return (f"call-{number}" for number in self._numbers)
