@@ -38,6 +38,7 @@ from chatagent.ui import (
     TextUIPart,
     ToolInputAvailable,
     ToolOutputAvailable,
+    ToolOutputError,
     ToolPart,
     UIMessage,
 )
@@ -276,6 +277,20 @@ class LosesDataOnReload(Mutant):
             return message.model_copy(update={"parts": kept})
 
         return snapshot.model_copy(update={"messages": tuple(without(each) for each in snapshot.messages)})
+
+
+@caught_by("core-tool-error-keeps-run")
+class HidesWhyToolsFail(Mutant):
+    def chunk(self, chunk: Chunk) -> Chunk:
+        return replace(chunk, error_text="An error occurred.") if isinstance(chunk, ToolOutputError) else chunk
+
+
+@caught_by("core-manifest")
+class HasNoQuestionsToShow(Mutant):
+    async def get_manifest(self) -> AgentManifest:
+        found = await super().get_manifest()
+        tools = tuple(each.model_copy(update={"suspends": ()}) for each in found.tools)
+        return found.model_copy(update={"tools": tools})
 
 
 @caught_by("core-manifest")
