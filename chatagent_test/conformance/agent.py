@@ -13,6 +13,8 @@ import anyio
 
 from chatagent import chat, is_loop_finished, stream_text
 from chatagent.generate import ToolCallOptions, tool
+from chatagent.model import FilePart, UserMessage
+from chatagent.ui import FileUIPart
 from chatagent_test.conformance.backend import HeldAnswer, ReceivedInput, Script
 from chatagent_test.conformance.contract import (
     CONTRACT,
@@ -29,18 +31,26 @@ from chatagent_test.language_model import MockLanguageModel, RawStreamResult
 from chatagent_test.transport.scripts import AssistantScript, ErrorScript, NothingScript, ReplyPart, ToolReply
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 
-    from chatagent.agent import ChatAgent, RunEvent, TurnStartEvent
-    from chatagent.model import CallOptions, ModelStreamPart
+    from chatagent.agent import ActionEvent, ChatAgent, RunEvent, TurnStartEvent
+    from chatagent.generate import Tool
+    from chatagent.model import CallOptions, ModelMessage, ModelStreamPart
+    from chatagent.signals import AbortSignal
 
 __all__ = ["ScriptedAgent"]
 
+FILE_SCHEME = "chatagent-file:"
+
 
 class ScriptedAgent:
-    """A real agent whose next answers a test says, whatever stands between the test and it."""
+    """A real agent whose next answers a test says, whatever stands between the test and it.
 
-    def __init__(self) -> None:
+    Args:
+        **options: more options of `chat.agent`, such as those that a service needs beside the agent's turns.
+    """
+
+    def __init__(self, **options: Any) -> None:
         self._answers: deque[Script | HeldReply] = deque()
         self._news = anyio.Event()
         self._outcomes: dict[str, ToolReply] = {}
@@ -49,7 +59,7 @@ class ScriptedAgent:
         """What comes of calls that waited for an approval, by the tools' names."""
         self._received: dict[str, list[ReceivedInput]] = defaultdict(list)
         self._numbers = count(1)
-        self.agent: ChatAgent[Any] = self._make_agent()
+        self.agent: ChatAgent[Any] = self._make_agent(options)
         """The agent of `CONTRACT`."""
 
     # The far side of a session ------------------------------------------------------------------------------------
@@ -81,7 +91,7 @@ class ScriptedAgent:
 
     # The agent ----------------------------------------------------------------------------------------------------
 
-    def _make_agent(self) -> ChatAgent[Any]:
+    def _make_agent(self, options: Mapping[str, Any]) -> ChatAgent[Any]:
         tools = [
             tool(name="lookup", input_schema=LookupInput, output_schema=LookupOutput, execute=self._run_of("lookup")),
             tool(
@@ -99,6 +109,8 @@ class ScriptedAgent:
             tools={each.name: each for each in tools},
             run=self._answer_turn,
             on_turn_start=self._note,
+            on_action=self._answer_action,
+            **options,
         )
 
     def _run_of(self, name: str) -> Any:
@@ -113,9 +125,30 @@ class ScriptedAgent:
     def _note(self, event: TurnStartEvent[Any]) -> None:
         last = event.ui_messages[-1] if event.ui_messages else None
         if last is not None and last.role == "user":
-            self._received[event.chat_id].append(ReceivedInput(parts=last.parts, client_data=event.client_data))
+            received = ReceivedInput(parts=last.parts, client_data=event.client_data, files={})
+            self._received[event.chat_id].append(received)
+
+    def _note_files(self, chat_id: str, options: CallOptions) -> None:
+        """Remember the bytes that the model is shown of the files which the last message refers to."""
+        if not self._received[chat_id]:
+            return
+        received = self._received[chat_id][-1]
+        users = [message for message in options.prompt if isinstance(message, UserMessage)]
+        shown = [part for part in (users[-1].content if users else ()) if isinstance(part, FilePart)]
+        urls = [part.url for part in received.parts if isinstance(part, FileUIPart)]
+        for url, part in zip(urls, shown, strict=False):
+            if url.startswith(FILE_SCHEME) and isinstance(part.data, bytes):
+                cast("dict[str, bytes]", received.files)[url.removeprefix(FILE_SCHEME)] = part.data
 
     async def _answer_turn(self, event: RunEvent[Any]) -> object:
+        return await self._answer(event.chat_id, event.messages, event.tools, event.signal)
+
+    async def _answer_action(self, event: ActionEvent[Any]) -> object:
+        return await self._answer(event.chat_id, event.messages, {}, None)
+
+    async def _answer(
+        self, chat_id: str, messages: list[ModelMessage], tools: dict[str, Tool], signal: AbortSignal | None
+    ) -> object:
         answer = await self._next_answer()
         if isinstance(answer, ErrorScript):
             raise RuntimeError(answer.message)  # noqa: TRY004 - what the script says
@@ -123,14 +156,15 @@ class ScriptedAgent:
             return None
         speaker = self._speaker(answer)
 
-        def do_stream(_: CallOptions) -> RawStreamResult:
+        def do_stream(options: CallOptions) -> RawStreamResult:
+            self._note_files(chat_id, options)
             return {"stream": speaker()}
 
         return stream_text(
             model=MockLanguageModel(do_stream=do_stream),
-            messages=event.messages,
-            tools=event.tools,
-            abort_signal=event.signal,
+            messages=messages,
+            tools=tools,
+            abort_signal=signal,
             stop_when=is_loop_finished(),
             max_retries=0,
         )
@@ -155,7 +189,8 @@ class ScriptedAgent:
         for part in parts:
             if isinstance(part, ToolReply):
                 made.append(part.call_id or next(self._call_ids()))
-                self._outcomes[made[-1]] = part
+                if not part.waits:
+                    self._outcomes[made[-1]] = part
         return speak(parts, iter(made))
 
     def _call_ids(self) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pydantic_core import to_jsonable_python
 
-from chatagent.protocol import GenerationMessageChunk, ToolPart, event_to_wire
+from chatagent.protocol import GenerationMessageChunk, ToolPart, event_to_wire, is_reserved
 from chatagent.ui import UNSET, DataUIPart, StepStartUIPart, TextUIPart, WireModel
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ __all__ = [
     "chunk_events",
     "chunk_types",
     "data_parts",
+    "is_reserved_chunk",
     "last_answer",
     "life",
     "plain",
@@ -121,6 +122,11 @@ def life(events: Iterable[ThreadEvent]) -> list[str]:
 def chunk_events(events: Iterable[ThreadEvent]) -> list[GenerationMessageChunk]:
     """Return the events of chunks."""
     return [event for event in events if isinstance(event, GenerationMessageChunk)]
+
+
+def is_reserved_chunk(event: ThreadEvent) -> bool:
+    """Return whether an event is a chunk of the protocol's own."""
+    return isinstance(event, GenerationMessageChunk) and is_reserved(event.chunk.type)
 
 
 def chunk_types(events: Iterable[ThreadEvent]) -> list[str]:

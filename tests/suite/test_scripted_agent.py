@@ -166,3 +166,39 @@ def test_it_is_the_agent_of_the_contract() -> None:
     ]
     for mine, theirs in zip(found.tools, wanted.tools, strict=True):
         assert mine.input_schema["required"] == theirs.input_schema["required"]
+
+
+async def test_an_action_is_answered_by_the_next_script() -> None:
+    scripted = ScriptedAgent()
+    scripted.answer(reply.assistant("hello"), reply.assistant("Undone."))
+
+    async with mock_chat_agent(scripted.agent) as harness:
+        await harness.send_message("hi")
+        turn = await harness.send_action({"type": "undo"})
+
+    assert turn.text == "Undone."
+
+
+async def test_an_approved_call_gives_what_the_script_of_the_next_turn_says() -> None:
+    scripted = ScriptedAgent()
+    scripted.answer(reply.assistant(reply.tool("refund").approval({"order": 7})))
+    scripted.answer(reply.assistant(reply.tool("refund").resolved({"refunded": True}), "Done."))
+
+    async with mock_chat_agent(scripted.agent) as harness:
+        asked = await harness.send_message("please")
+        assert asked.message is not None
+        waiting = asked.message.parts[-1]
+        assert isinstance(waiting, ToolUIPart)
+        assert waiting.approval is not None
+        approved = waiting.model_copy(
+            update={
+                "state": "approval-responded",
+                "approval": waiting.approval.model_copy(update={"approved": True}),
+            }
+        )
+        turn = await harness.send_message(asked.message.model_copy(update={"parts": (approved,)}))
+
+    assert turn.message is not None
+    call = next(part for part in turn.message.parts if isinstance(part, ToolUIPart))
+    assert (call.state, call.output) == ("output-available", {"refunded": True})
+    assert turn.text.endswith("Done.")
