@@ -134,7 +134,7 @@ class Case:
                 expected=expected,
                 came=came,
                 events=stage.lines(),
-            ) from error
+            ) from (None if isinstance(error, Mismatch) else error)
 
 
 def case(case_id: str, *rules: str, needs: tuple[Profile, ...] = ()) -> Callable[[Body], Case]:

@@ -40,8 +40,8 @@ class RecordingTransport(ForwardingTransport):
 
     def __init__(self, inner: AgentClientTransport) -> None:
         super().__init__(inner)
-        self.seen: dict[str, list[ThreadEvent]] = {}
-        """By thread, the events that any watch of it has given, each once for each form that it had."""
+        self.seen: dict[str, dict[tuple[int, str], ThreadEvent]] = {}
+        """By thread, the events that any watch of it has given, by number and type: two watches give the same ones."""
         self.reads: Counter[str] = Counter()
         """By thread, how often it was read whole."""
 
@@ -52,11 +52,10 @@ class RecordingTransport(ForwardingTransport):
     def watch_thread(
         self, thread_id: str, *, after: int | None
     ) -> AbstractAsyncContextManager[EventStream[ThreadEvent]]:
-        seen = self.seen.setdefault(thread_id, [])
+        seen = self.seen.setdefault(thread_id, {})
 
         def note(event: ThreadEvent) -> tuple[ThreadEvent]:
-            if event not in seen[-LONGEST:]:  # two watches of a thread read the same events
-                seen.append(event)
+            seen.setdefault((event.seq, event.type), event)
             return (event,)
 
         return AlteredWatch(super().watch_thread(thread_id, after=after), note)
@@ -66,5 +65,5 @@ class RecordingTransport(ForwardingTransport):
         lines: list[str] = []
         for thread_id, events in self.seen.items():
             lines.append(f"thread {thread_id}:" if events else f"thread {thread_id}: none")
-            lines += [event_line(event) for event in sorted(events, key=lambda event: event.seq)]
+            lines += [event_line(event) for _, event in sorted(events.items(), key=lambda item: item[0])]
         return lines

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import re
 import subprocess
 import sys
 import unittest
 from collections import Counter
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from chatagent_test.conformance import MockSession
 
+ROOT = Path(__file__).parents[2]
 CASES = {case.case_id: case for case in conformance.cases()}
 
 
@@ -100,6 +103,32 @@ def test_using_the_suite_imports_no_pytest() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "False"
+
+
+def test_it_runs_under_pytest_without_a_plugin_for_async_tests(tmp_path: Path) -> None:
+    program = """
+from chatagent_test import conformance
+
+@conformance.parametrize()
+def test_it(case):
+    case.run_blocking(conformance.MockBackend(profiles=["core"]), event_loop="trio")
+"""
+    (tmp_path / "test_mine.py").write_text(program, encoding="utf-8")
+    options = ["-p", "no:anyio", "-p", "no:asyncio", "-p", "no:cacheprovider", "-rA"]
+    chosen = ["-k", "core-two-turns or files-unknown"]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *chosen, "test_mine.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "PASSED test_mine.py::test_it[core-two-turns]" in done.stdout
+    assert "files-unknown: the backend's manifest does not declare the profile 'files'" in done.stdout
+    assert "1 passed, 1 skipped, 120 deselected" in done.stdout
 
 
 @pytest.mark.parametrize("event_loop", ["asyncio", "trio"])
