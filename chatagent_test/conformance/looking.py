@@ -55,10 +55,6 @@ def _fallback(value: object) -> object:
     return None if value is UNSET else repr(value)
 
 
-def _told(message: ThreadMessage) -> str:
-    return message.text
-
-
 def roles(state: ThreadState) -> list[str]:
     """Return the messages' roles, in order."""
     return [message.role for message in state.messages]
@@ -66,7 +62,7 @@ def roles(state: ThreadState) -> list[str]:
 
 def texts(state: ThreadState) -> list[str]:
     """Return the messages' texts, in order."""
-    return [_told(message) for message in state.messages]
+    return [message.text for message in state.messages]
 
 
 def shown(parts: Sequence[PartT]) -> list[PartT]:

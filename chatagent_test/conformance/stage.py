@@ -101,7 +101,7 @@ class Stage:
         self.waits_for = "the next step of the case"
         """What the case waits for, should nothing more come."""
         self._wait_timeout = wait_timeout
-        self._clients: list[tuple[AgentClient, bool]] = []
+        self._clients: list[AgentClient] = []
         self._recorders = [self.transport]
         self._request_numbers = count(1)
         self.client = self.client_over(self.transport)
@@ -120,7 +120,7 @@ class Stage:
     def client_over(self, transport: AgentClientTransport, *, owned: bool = False) -> AgentClient:
         """Return another client; it is closed at the end of the case."""
         client = AgentClient(transport, owns_transport=owned, wait_timeout=self._wait_timeout)
-        self._clients.append((client, owned))
+        self._clients.append(client)
         return client
 
     def recorded(self, transport: AgentClientTransport) -> RecordingTransport:
@@ -206,12 +206,12 @@ class Stage:
 
     async def aclose(self) -> None:
         """Close every client."""
-        for client, _ in self._clients:
+        for client in self._clients:
             await client.aclose()
 
     def lines(self) -> list[str]:
         """Return the events that clients have read so far."""
-        for client, _ in self._clients:
+        for client in self._clients:
             for thread_id in {each for recorder in self._recorders for each in recorder.seen}:
                 _drain(client, thread_id)
         return [line for recorder in self._recorders for line in recorder.lines()]

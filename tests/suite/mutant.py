@@ -33,7 +33,7 @@ class Mutant(ForwardingTransport):
     def watch_thread(
         self, thread_id: str, *, after: int | None
     ) -> AbstractAsyncContextManager[EventStream[ThreadEvent]]:
-        return AlteredWatch(super().watch_thread(thread_id, after=after), self.new_alteration(after))
+        return AlteredWatch(super().watch_thread(thread_id, after=after), self.new_alteration())
 
     def watch_thread_heads(self, *, after: int | None) -> AbstractAsyncContextManager[EventStream[ThreadHeadEvent]]:
         return AlteredWatch(super().watch_thread_heads(after=after), lambda event: [self.head_event(event)])
@@ -44,9 +44,8 @@ class Mutant(ForwardingTransport):
 
     # What subclasses change ---------------------------------------------------------------------------------------
 
-    def new_alteration(self, after: int | None) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
+    def new_alteration(self) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
         """Return what happens to the events of one watch."""
-        del after
         return lambda event: [self.event(event)]
 
     def event(self, event: ThreadEvent) -> ThreadEvent:

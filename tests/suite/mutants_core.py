@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -131,7 +130,6 @@ class IgnoresRequestIds(Mutant):
         self._numbers = count()
 
     async def send(self, request: SendRequest) -> RunReceipt:
-        self.mock.responses.queue()
         return await super().send(request.model_copy(update={"request_id": f"own-{next(self._numbers)}"}))
 
 
@@ -207,10 +205,6 @@ class CannotBeCancelled(Mutant):
 
 @caught_by("core-threads-isolated")
 class TellsEveryWatchOfAllThreads(Mutant):
-    def __init__(self, mock: MockAgentTransport) -> None:
-        super().__init__(mock)
-        self._told: dict[str, list[ThreadEvent]] = defaultdict(list)
-
     def watch_thread(
         self, thread_id: str, *, after: int | None
     ) -> AbstractAsyncContextManager[EventStream[ThreadEvent]]:
@@ -388,8 +382,7 @@ class PutsAnswersAtTheEnd(Mutant):
 
 @caught_by("core-queue-order")
 class ForgetsTheRunInLine(Mutant):
-    def new_alteration(self, after: int | None) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
-        del after
+    def new_alteration(self) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
         queued: set[str] = set()
 
         def alter(event: ThreadEvent) -> Iterable[ThreadEvent]:

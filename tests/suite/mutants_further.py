@@ -350,8 +350,7 @@ class ShowsReservedParts(Mutant):
 
 @caught_by("act-submit-resumes")
 class ResumesUnderANewRun(Mutant):
-    def new_alteration(self, after: int | None) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
-        del after
+    def new_alteration(self) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
         has_resumed = False
 
         def alter(event: ThreadEvent) -> Iterable[ThreadEvent]:
@@ -373,8 +372,7 @@ def _as_new(run: Run) -> Run:
 
 @caught_by("act-same-message", "watch-chunk-index")
 class ResumesInANewMessage(Mutant):
-    def new_alteration(self, after: int | None) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
-        del after
+    def new_alteration(self) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
         has_resumed = False
 
         def alter(event: ThreadEvent) -> Iterable[ThreadEvent]:
@@ -388,8 +386,7 @@ class ResumesInANewMessage(Mutant):
 
 @caught_by("act-order")
 class ResumesBeforeTheAnswerIsTaken(Mutant):
-    def new_alteration(self, after: int | None) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
-        del after
+    def new_alteration(self) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
         held: list[ThreadEvent] = []
 
         def alter(event: ThreadEvent) -> Iterable[ThreadEvent]:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from chatagent_test import MockAgentTransport
 
 
-def renumbered(keep: Callable[[ThreadEvent], bool], after: int | None) -> Callable[[ThreadEvent], list[ThreadEvent]]:
+def renumbered(keep: Callable[[ThreadEvent], bool]) -> Callable[[ThreadEvent], list[ThreadEvent]]:
     """Lose events, and close the numbers up."""
     lost = 0
 
@@ -51,26 +51,25 @@ def renumbered(keep: Callable[[ThreadEvent], bool], after: int | None) -> Callab
         lost += 1
         return []
 
-    del after
     return alter
 
 
 @caught_by("watch-reduces-to-snapshot")
 class LosesEveryTenthEvent(Mutant):
-    def new_alteration(self, after: int | None) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
-        return renumbered(lambda event: event.seq % 10 != 0, after)
+    def new_alteration(self) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
+        return renumbered(lambda event: event.seq % 10 != 0)
 
 
 @caught_by("watch-reconnect", "watch-numbering")
 class NumbersEachWatchFromOne(Mutant):
-    def new_alteration(self, after: int | None) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
+    def new_alteration(self) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
         numbers = count(1)
         return lambda event: [replace(event, seq=next(numbers))]
 
 
 @caught_by("watch-order-success", "watch-order-failure", "watch-unknown-thread", "watch-order-queue", "regen-order")
 class StartsBeforeTheMessageIsThere(Mutant):
-    def new_alteration(self, after: int | None) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
+    def new_alteration(self) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
         held: list[ThreadEvent] = []
 
         def alter(event: ThreadEvent) -> Iterable[ThreadEvent]:
@@ -88,7 +87,7 @@ class StartsBeforeTheMessageIsThere(Mutant):
 
 @caught_by("watch-order-failure")
 class SaysSomethingBeforeItFails(Mutant):
-    def new_alteration(self, after: int | None) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
+    def new_alteration(self) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
         def alter(event: ThreadEvent) -> Iterable[ThreadEvent]:
             if not isinstance(event, GenerationFailed):
                 return [event]
@@ -131,7 +130,7 @@ class AlwaysReplays(Mutant):
 
 @caught_by("watch-forgotten")
 class SaysNothingOfGaps(Mutant):
-    def new_alteration(self, after: int | None) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
+    def new_alteration(self) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
         return lambda event: [] if isinstance(event, StateChanged) else [event]
 
 
@@ -141,7 +140,7 @@ class GivesEachEventToOneReader(Mutant):
         super().__init__(mock)
         self._given: set[int] = set()
 
-    def new_alteration(self, after: int | None) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
+    def new_alteration(self) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
         def alter(event: ThreadEvent) -> Iterable[ThreadEvent]:
             is_new = event.seq not in self._given
             self._given.add(event.seq)
@@ -152,7 +151,7 @@ class GivesEachEventToOneReader(Mutant):
 
 @caught_by("watch-slow-reader")
 class DropsWhatASlowReaderHasNotRead(Mutant):
-    def new_alteration(self, after: int | None) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
+    def new_alteration(self) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
         newest = 0
 
         def is_kept(event: ThreadEvent) -> bool:
@@ -160,12 +159,12 @@ class DropsWhatASlowReaderHasNotRead(Mutant):
             newest = newest or len(self.mock.inspect.events(event.thread_id))
             return newest - event.seq < 1_000 or not isinstance(event, GenerationMessageChunk) or event.index < 100
 
-        return renumbered(is_kept, after)
+        return renumbered(is_kept)
 
 
 @caught_by("watch-chunk-index")
 class CountsChunksAnewOnResume(Mutant):
-    def new_alteration(self, after: int | None) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
+    def new_alteration(self) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
         base = 0
 
         def alter(event: ThreadEvent) -> Iterable[ThreadEvent]:
@@ -206,11 +205,11 @@ class ReadsFromACache(Mutant):
 
 @caught_by("watch-unknown-event")
 class KeepsTransientDataToItself(Mutant):
-    def new_alteration(self, after: int | None) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
+    def new_alteration(self) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
         def is_kept(event: ThreadEvent) -> bool:
             return not (isinstance(event, GenerationMessageChunk) and isinstance(event.chunk, DataChunk))
 
-        return renumbered(is_kept, after)
+        return renumbered(is_kept)
 
 
 class _WatchOfOneTask:
@@ -271,7 +270,7 @@ class WatchesOnlyWhatIsThere(Mutant):
 
 @caught_by("watch-ends-on-delete")
 class DeletesWithoutAWord(Mutant):
-    def new_alteration(self, after: int | None) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
+    def new_alteration(self) -> Callable[[ThreadEvent], Iterable[ThreadEvent]]:
         return lambda event: [] if isinstance(event, ThreadDeleted) else [event]
 
 
@@ -370,5 +369,4 @@ class NumbersReusedThreadsFromOne(Mutant):
 @caught_by("heads-replay")
 class ReplaysTheWholeList(Mutant):
     def watch_thread_heads(self, *, after: int | None) -> AbstractAsyncContextManager[EventStream[ThreadHeadEvent]]:
-        del after
         return super().watch_thread_heads(after=0)
