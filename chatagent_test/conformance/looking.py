@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from pydantic_core import to_jsonable_python
 
@@ -18,6 +18,7 @@ __all__ = [
     "chunk_events",
     "chunk_types",
     "data_parts",
+    "first_difference",
     "is_reserved_chunk",
     "last_answer",
     "life",
@@ -49,6 +50,28 @@ def plain(value: object, *, wire: bool = False) -> Any:
     if wire and isinstance(value, WireModel):
         return value.to_wire()
     return to_jsonable_python(value, by_alias=True, fallback=_fallback)
+
+
+def first_difference(came: Any, expected: Any) -> tuple[str, Any, Any]:
+    """Return where two values of JSON first differ, and what stands there in each."""
+    place = ""
+    while True:
+        step = _first_step(came, expected)
+        if step is None:
+            return place.removeprefix("."), came, expected
+        place += f"[{step}]" if isinstance(step, int) else f".{step}"
+        came, expected = came[step], expected[step]
+
+
+def _first_step(came: Any, expected: Any) -> str | int | None:
+    """Return the first key or index under which both have something, and not the same."""
+    if isinstance(came, dict) and isinstance(expected, dict) and came.keys() == expected.keys():
+        keys: list[str] = list(cast("dict[str, Any]", expected))
+        return next((key for key in keys if came[key] != expected[key]), None)
+    if isinstance(came, list) and isinstance(expected, list):
+        both = enumerate(zip(cast("list[Any]", came), cast("list[Any]", expected), strict=False))
+        return next((index for index, (one, other) in both if one != other), None)
+    return None
 
 
 def _fallback(value: object) -> object:

@@ -12,7 +12,7 @@ from chatagent.client import AgentClient
 from chatagent.protocol import PROFILES, SendRequest, ThreadQuery
 from chatagent.ui import TextUIPart, UIMessage
 from chatagent_test.conformance.errors import Mismatch
-from chatagent_test.conformance.looking import plain
+from chatagent_test.conformance.looking import first_difference, plain
 from chatagent_test.conformance.recording import RecordingTransport
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ __all__ = ["EventTap", "Refusal", "Stage"]
 
 EventT = TypeVar("EventT")
 
-SHORT = 2_000
+LONG = 200
+"""Characters from which on only the first difference of two values is told."""
+LONGEST = 1_000
 """Characters of a value in a message."""
 
 
@@ -220,8 +222,12 @@ class Stage:
 
     def equal(self, what: str, came: object, expected: object) -> None:
         """Expect a value; both are compared as JSON."""
-        if plain(came) != plain(expected):
-            raise Mismatch(f"{what} is {_short(expected)}", _short(came))
+        found, wanted = plain(came), plain(expected)
+        if found != wanted:
+            place = ""
+            if len(repr(wanted)) > LONG:
+                place, found, wanted = first_difference(found, wanted)
+            raise Mismatch(f"{what}{place and f', at {place}'}: {_short(wanted)}", _short(found))
 
     def true(self, what: str, is_so: object, came: object) -> None:
         """Expect that something is so; `came` is what it was judged by."""
@@ -258,7 +264,7 @@ class Stage:
 
 def _short(value: object) -> str:
     told = repr(plain(value))
-    return told if len(told) <= SHORT else f"{told[:SHORT]}… ({len(told)} characters)"
+    return told if len(told) <= LONGEST else f"{told[:LONGEST]}… ({len(told)} characters)"
 
 
 def _drain(client: AgentClient, thread_id: str) -> None:

@@ -22,8 +22,9 @@ from chatagent.errors import ChatAgentError, InvalidArgumentError
 from chatagent.protocol import PROFILES
 from chatagent_test import conformance, create_mock_agent_transport
 from chatagent_test.conformance import CaseFailedError, ForwardingTransport, MockBackend
+from chatagent_test.conformance.looking import first_difference
 from suite.mutants_core import HidesWhyItFailed, LosesTheEndsOfTexts
-from suite.mutants_watch import SaysNothingOfGaps
+from suite.mutants_watch import CutsTextsOnReload, SaysNothingOfGaps
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -215,7 +216,7 @@ async def test_a_failure_says_what_was_expected_what_came_and_what_happened() ->
     lines = str(caught.value).splitlines()
     assert lines[:4] == [
         "core-text-answer (EV-6, CK-2): An answer of one text is one message of the agent's, with the text complete",
-        "expected: text and state of the answer's texts is [['hello', 'done']]",
+        "expected: text and state of the answer's texts: [['hello', 'done']]",
         "came: [['hell', 'done']]",
         "events so far:",
     ]
@@ -224,6 +225,25 @@ async def test_a_failure_says_what_was_expected_what_came_and_what_happened() ->
     assert [line.split()[0] for line in lines[5:]] == [str(number) for number in range(1, 11)]
     assert lines[-1].split()[1] == "generation.completed"
     assert caught.value.rules == ("EV-6", "CK-2")
+
+
+@pytest.mark.anyio
+async def test_of_long_values_the_first_difference_is_told() -> None:
+    with pytest.raises(CaseFailedError) as caught:
+        await CASES["watch-duplicates-ignored"].run(MockBackend(CutsTextsOnReload))
+
+    told = (caught.value.expected, caught.value.came)
+    assert told == (
+        "the state of a client that comes later, at messages[1].parts[1].text: 'one two three'",
+        "'one t'",
+    )
+
+
+def test_the_first_difference_is_found_in_lists_dicts_and_where_one_ends() -> None:
+    assert first_difference({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]}) == ("a[1].b", 2, 3)
+    assert first_difference({"a": [1, 2]}, {"a": [1]}) == ("a", [1, 2], [1])
+    assert first_difference([{"a": 1}], [{"b": 1}]) == ("[0]", {"a": 1}, {"b": 1})
+    assert first_difference(1, 2) == ("", 1, 2)
 
 
 @pytest.mark.anyio
