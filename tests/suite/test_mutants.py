@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chatagent_test import conformance
-from suite import mutants_core, mutants_further, mutants_watch
+from suite import mutants_actions, mutants_core, mutants_further, mutants_watch
 from suite.mutant import Mutant
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-AREAS: tuple[ModuleType, ...] = (mutants_core, mutants_watch, mutants_further)
+AREAS: tuple[ModuleType, ...] = (mutants_core, mutants_watch, mutants_further, mutants_actions)
 MUTANTS = [
     each
     for area in AREAS
