@@ -25,7 +25,7 @@ TABLES = sorted((ROOT / "tests" / "conformance").glob("*.toml"))
 
 SHORT = "A|B|C|D|E|F|G|H|M|N|P|R|S|T|W|X|ST|SK"
 CASES = "MCA|REC|HND|HNB|SNP|WIR|MRG|RIN|ROT|PMD|TCR|PAC|SSE|TEV|PCH|SKL|SKR|FMT|INF|EXP|MTR"
-CLIENT = "DM|TP|EV|ER|CL|TH|RH|PA|MK|SD|RQ|CK|RS|IE|CM|FL|IN|BT"
+CLIENT = "DM|TP|EV|ER|CL|TH|RH|PA|MK|SD|RQ|CK|RS|IE|CM|FL|IN|BT|CT|MP"
 NAMED = re.compile(rf"(?<![\w-])(?:(?:{SHORT}|{CASES}|{CLIENT})-\d+[a-z]?|D\d{{1,2}})(?![\w-])")
 NUMBER = re.compile(r"(?<![\w.,<>=+-])\d{1,2}\.\d{1,2}(?![\w%]|\.\d)")
 COMMENTED = re.compile(r"#.*\d\.\d")
