@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chatagent.agent import ChatAgent, chat
+    from chatagent.agent import ChatAgent, chat, command
     from chatagent.errors import (
         AbortError,
         APICallError,
@@ -34,6 +34,7 @@ __all__ = [
     "ToolError",
     "UIMessage",
     "chat",
+    "command",
     "has_tool_call",
     "is_loop_finished",
     "is_step_count",
@@ -43,7 +44,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "chatagent.agent": ("ChatAgent", "chat"),
+    "chatagent.agent": ("ChatAgent", "chat", "command"),
     "chatagent.errors": (
         "APICallError",
         "AbortError",

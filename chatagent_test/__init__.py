@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from chatagent_test.clock import VirtualClock
     from chatagent_test.crashes import CrashingChat, CrashPointKind, CrashReport, CrashViolation, explore_crashes
     from chatagent_test.harness import ChatAgentHarness, Mode, PendingTurn, Turn, Until, mock_chat_agent
+    from chatagent_test.in_process import InProcessClient, InProcessHarness, create_in_process_client
     from chatagent_test.inference import (
         AgentTurnExpectation,
         Expectation,
@@ -81,6 +82,8 @@ __all__ = [
     "Expectation",
     "Given",
     "HookCall",
+    "InProcessClient",
+    "InProcessHarness",
     "InferenceEndpoint",
     "JsonBody",
     "LoggedRequest",
@@ -135,6 +138,7 @@ __all__ = [
     "VirtualClock",
     "assert_chunks",
     "assert_hooks",
+    "create_in_process_client",
     "create_mock_agent_client",
     "create_mock_agent_transport",
     "deny_network",
@@ -162,6 +166,7 @@ _HOMES = {
         "explore_crashes",
     ),
     "chatagent_test.harness": ("ChatAgentHarness", "Mode", "PendingTurn", "Turn", "Until", "mock_chat_agent"),
+    "chatagent_test.in_process": ("InProcessClient", "InProcessHarness", "create_in_process_client"),
     "chatagent_test.inference": (
         "AgentTurnExpectation",
         "Expectation",

@@ -7,6 +7,8 @@ from chatagent.agent.capture import PipeAndCaptureResult
 from chatagent.agent.chat_local import ChatLocal
 from chatagent.agent.chat_session import ChatSession, ChatTurn, TurnHandover
 from chatagent.agent.cleanup import cleanup_aborted_parts
+from chatagent.agent.client_view import CONTEXT_TYPE, RUN_METADATA_TYPE, RunMetadata
+from chatagent.agent.commands import Command, CommandContext, command
 from chatagent.agent.compaction_options import (
     CompactionOptions,
     CompactionState,
@@ -60,10 +62,13 @@ from chatagent.agent.pending_messages import (
     PendingMessagesOptions,
 )
 from chatagent.agent.prompt import Prompt
+from chatagent.agent.questions import RESUME_KEY, SUSPEND_TYPE
 from chatagent.agent.run import AgentRun, RunEnvironment
 from chatagent.agent.skill_tools import build_skill_tools
 from chatagent.agent.skills import ResolvedSkill, Skill
+from chatagent.agent.stored_files import LoadFile
 from chatagent.agent.stream_text_options import LanguageModelRegistry
+from chatagent.agent.tool_data import TOOL_DATA_ACTION, is_tool_data, tool_data_action
 from chatagent.agent.wire import Trigger, WirePayload, parse_client_message, parse_payload
 from chatagent.agent.work import (
     BootWork,
@@ -81,7 +86,12 @@ from chatagent.agent.work import (
 from chatagent.agent.writer import ChunkWriter, StreamWriter
 
 __all__ = [
+    "CONTEXT_TYPE",
     "HOOK_NAMES",
+    "RESUME_KEY",
+    "RUN_METADATA_TYPE",
+    "SUSPEND_TYPE",
+    "TOOL_DATA_ACTION",
     "ActionEvent",
     "AgentOptions",
     "AgentRun",
@@ -99,6 +109,8 @@ __all__ = [
     "ChatSuspendEvent",
     "ChatTurn",
     "ChunkWriter",
+    "Command",
+    "CommandContext",
     "CompactMessagesEvent",
     "CompactResult",
     "CompactedEvent",
@@ -113,6 +125,7 @@ __all__ = [
     "HydrateMessagesEvent",
     "InjectionWork",
     "LanguageModelRegistry",
+    "LoadFile",
     "MessageAccumulator",
     "MessageResult",
     "Messages",
@@ -136,6 +149,7 @@ __all__ = [
     "RunEnvironment",
     "RunEvent",
     "RunInfo",
+    "RunMetadata",
     "RunObserver",
     "RunWork",
     "ShouldCompactEvent",
@@ -163,10 +177,13 @@ __all__ = [
     "build_skill_tools",
     "chat",
     "cleanup_aborted_parts",
+    "command",
+    "is_tool_data",
     "merge_by_id_replace_wins",
     "parse_client_message",
     "parse_payload",
     "run_agent",
     "slim_submit_message_for_wire",
+    "tool_data_action",
     "upsert_incoming_message",
 ]

@@ -89,7 +89,8 @@ async def _accumulate_kept(run: AgentRun, turn: TurnState) -> None:
     """Bring the incoming messages into the chain that the run keeps (T-23)."""
     conversation = run.state.conversation
     if turn.incoming.payload.trigger == "regenerate-message":
-        await conversation.set_chain(conversation.chain.without_trailing_non_users())
+        again = conversation.chain.to_be_answered_again(turn.incoming.payload.message_id)
+        await conversation.set_chain(again)
         return
     chain = conversation.chain
     fresh: list[UIMessage] = []

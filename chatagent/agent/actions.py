@@ -11,6 +11,7 @@ from chatagent.agent.completion import save_snapshot, write_turn_complete
 from chatagent.agent.events import ActionEvent
 from chatagent.agent.pipe import is_streamable, pipe_chunks
 from chatagent.agent.replies import message_chunks
+from chatagent.agent.tool_data import apply_tool_data, is_tool_data
 from chatagent.agent.work import StreamWork
 from chatagent.errors import AbortError, ActionError
 from chatagent.ui import TextUIPart, UIMessage, parse_ui_message, problem_of
@@ -28,13 +29,11 @@ async def run_action(run: AgentRun, turn: TurnState, listener: MidTurnListener) 
     conversation = run.state.conversation
     before, model_before = conversation.chain, conversation.model
     try:
-        action = _parse(run, turn)
-        if run.agent.has("hydrate_messages"):
-            await conversation.set_chain(await hydrate(run, turn, []))
-        result = await _handle(run, turn, action)
-        await conversation.apply_override()
-        listener.off()
-        await _stream(run, turn, result)
+        if is_tool_data(turn.incoming.payload.action):
+            listener.off()
+            apply_tool_data(run, turn.incoming.payload.action)
+        else:
+            await _act(run, turn, listener)
     except Exception:
         conversation.chain, conversation.model, conversation.override = before, model_before, None
         raise
@@ -43,6 +42,17 @@ async def run_action(run: AgentRun, turn: TurnState, listener: MidTurnListener) 
     turn.out_seq = await write_turn_complete(run, turn, token=None)
     if conversation.chain is not before:
         await save_snapshot(run, turn.out_seq)
+
+
+async def _act(run: AgentRun, turn: TurnState, listener: MidTurnListener) -> None:
+    conversation = run.state.conversation
+    action = _parse(run, turn)
+    if run.agent.has("hydrate_messages"):
+        await conversation.set_chain(await hydrate(run, turn, []))
+    result = await _handle(run, turn, action)
+    await conversation.apply_override()
+    listener.off()
+    await _stream(run, turn, result)
 
 
 def _parse(run: AgentRun, turn: TurnState) -> Any:

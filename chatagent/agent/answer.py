@@ -131,6 +131,7 @@ def _run_event(run: AgentRun, turn: TurnState, messages: list[ModelMessage]) -> 
         action=payload.action,
         idle_timeout_in_seconds=payload.idle_timeout_in_seconds,
         session_id=payload.session_id,
+        client_run_id=payload.client_run_id,
     )
 
 

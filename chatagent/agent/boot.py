@@ -140,6 +140,8 @@ async def _first_payload(run: AgentRun) -> Incoming | None:
         return None
     if run.continuation and payload.message is None:
         return await _first_of_continuation(run)
+    if payload.trigger is None and payload.message is None:
+        return await wait_for_incoming(run, phase=None, waits_for="first message", client_data=None)
     return Incoming(payload, None)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Unpack
 
+    from chatagent.agent.commands import Command
     from chatagent.agent.compaction_options import CompactionOptions
     from chatagent.agent.custom import CustomRunContext
     from chatagent.agent.events import (
@@ -112,6 +113,8 @@ class ChatBuilder(Generic[ClientDataT]):
         run: Callable[[RunEvent[ClientDataT]], object] | None = None,
         client_data_schema: Any = None,
         action_schema: Any = None,
+        run_metadata_schema: Any = None,
+        commands: Mapping[str, Command] | None = None,
         tools: Mapping[str, Tool] | Sequence[Tool] | Callable[[ResolveToolsEvent[ClientDataT]], Any] | None = None,
         on_boot: Callable[[BootEvent[ClientDataT]], object] | None = None,
         on_recovery_boot: Callable[[RecoveryBootEvent], object] | None = None,
@@ -153,6 +156,9 @@ class ChatBuilder(Generic[ClientDataT]):
             run: does a turn's work; what it returns is streamed to the client if it can be.
             client_data_schema: parses the client data of each payload: a type, a `TypeAdapter`, or a function.
             action_schema: parses actions, likewise.
+            run_metadata_schema: says what clients can read of a run (`chat.run_metadata`), likewise; a run begins with
+                what it makes of an empty object.
+            commands: the functions that clients may call beside their messages, by name; `command` makes one.
             tools: the agent's tools, or a function that gives those of a turn; `run` gets them, and they decide how
                 stored tool results look to the model.
             on_boot: a run has started.
@@ -213,6 +219,8 @@ class ChatBuilder(Generic[ClientDataT]):
             builder_hooks=self.hooks,
             client_data_schema=client_data_schema if self.schema is None else self.schema,
             action_schema=action_schema,
+            run_metadata_schema=run_metadata_schema,
+            commands=commands,
             tools=tools,
             compaction=compaction,
             pending_messages=pending_messages,

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chatagent.agent.injected import marked_ids, split_at_marks, stored_messages
+from chatagent.agent.questions import as_approved
+from chatagent.agent.stored_files import has_stored_files, with_stored_files
 from chatagent.agent.superseded import deny_what_was_superseded, waits_for_its_tool
 from chatagent.model import convert_to_model_messages_async
 from chatagent.ui import ToolPart, UIMessage
@@ -117,6 +119,17 @@ class MessageChain:
             chain = chain.append(message)
         return chain
 
+    def to_be_answered_again(self, message_id: str | None) -> MessageChain:
+        """Return the chain up to the user message that a message answers, or that it is.
+
+        Args:
+            message_id: the message; without one that is known, the last user message is to be answered.
+        """
+        position = None if message_id is None else self.position(message_id)
+        if position is None:
+            return self.without_trailing_non_users()
+        return MessageChain(self._items[: position + 1]).without_trailing_non_users()
+
     def without_trailing_non_users(self) -> MessageChain:
         """Return the chain up to its last user message."""
         end = len(self._items)
@@ -215,8 +228,9 @@ class MessageConverter:
         kept = self._kept.get(id(message))
         if kept is not None and _same(kept.injected, injected) and kept.is_superseded in (None, not is_last):
             return kept.converted
-        is_superseded = not is_last if waits_for_its_tool(message) else None
-        shown = deny_what_was_superseded(message) if is_superseded else message
+        shown = as_approved(message)
+        is_superseded = not is_last if waits_for_its_tool(shown) else None
+        shown = deny_what_was_superseded(shown) if is_superseded else shown
         converted = await (self._convert_steered(shown, injected) if injected else self._convert(shown))
         self._kept[id(message)] = _Kept(message, marked_ids(message), injected, is_superseded, converted)
         return converted
@@ -236,13 +250,10 @@ class MessageConverter:
 
     async def _convert(self, message: UIMessage) -> list[ModelMessage]:
         shown = strip_ephemeral_ids(message) if message.role == "assistant" else message
-        return [
-            each
-            for each in await convert_to_model_messages_async(
-                [shown], tools=self._tools, ignore_incomplete_tool_calls=True
-            )
-            if not (each.role == "assistant" and not each.content)
-        ]
+        converted = await convert_to_model_messages_async([shown], tools=self._tools, ignore_incomplete_tool_calls=True)
+        if has_stored_files(message):
+            converted = [await with_stored_files(each) for each in converted]
+        return [each for each in converted if not (each.role == "assistant" and not each.content)]
 
 
 def _same(some: Sequence[UIMessage], others: Sequence[UIMessage]) -> bool:

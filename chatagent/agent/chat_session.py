@@ -123,7 +123,8 @@ class ChatSession:
             await seed_head_start(run.state.conversation, payload)
             return incoming
         is_continuation = payload.continuation is True and payload.message is None
-        if payload.trigger != "preload" and not is_continuation:
+        is_for_input = payload.trigger is None and payload.message is None
+        if payload.trigger != "preload" and not is_for_input and not is_continuation:
             return Incoming(payload, None)
         return await self._wait("next message (continuation)" if is_continuation else "first message")
 

@@ -136,7 +136,8 @@ async def write_turn_complete(run: AgentRun, turn: TurnState, *, token: str | No
     for seq in (turn.incoming.seq, *turn.steering.injected_seqs):
         progress.done(seq)
     cursor = progress.committed if progress.committed >= 0 else None
-    number = await run.out.write_turn_complete(token=token, in_cursor=cursor)
+    stopped = turn.stop.signal.aborted and not run.cancelled
+    number = await run.out.write_turn_complete(token=token, in_cursor=cursor, stopped=stopped)
     turn.out_seq = number
     run.observer.turn_completed(turn.report(run.state.total_usage))
     return number

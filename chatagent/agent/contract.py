@@ -47,23 +47,26 @@ class ContractOptions(TypedDict, total=False):
 
 def contract_of(options: AgentOptions, declared: ContractOptions) -> AgentContract:
     """Return the contract of an agent with these options."""
-    data_parts, commands = declared.get("data_parts"), declared.get("commands")
+    data_parts = declared.get("data_parts")
     return AgentContract(
         agent_id=options.id,
         version=declared.get("version", "1"),
         tools=_tools(options, declared),
-        commands=None
-        if commands is None
-        else {
-            name: CommandContract(name=name, input=ValueContract.of(given), output=ValueContract.of(result))
-            for name, (given, result) in commands.items()
-        },
+        commands=_commands(options, declared),
         data_parts=None if data_parts is None else {name: ValueContract.of(each) for name, each in data_parts.items()},
-        run_metadata=ValueContract.of(declared.get("run_metadata")),
+        run_metadata=ValueContract.of(declared.get("run_metadata", options.run_metadata_schema)),
         message_metadata=ValueContract.of(declared.get("message_metadata")),
         client_data=ValueContract.of(options.client_data_schema),
         action=ValueContract.of(options.action_schema),
     )
+
+
+def _commands(options: AgentOptions, declared: ContractOptions) -> dict[str, CommandContract] | None:
+    """Return the agent's commands, and what is declared beside them; `None` if there are neither."""
+    known = {name: each.contract(name) for name, each in options.commands.items()}
+    for name, (given, result) in (declared.get("commands") or {}).items():
+        known[name] = CommandContract(name=name, input=ValueContract.of(given), output=ValueContract.of(result))
+    return known if known or "commands" in declared else None
 
 
 def _tools(options: AgentOptions, declared: ContractOptions) -> dict[str, ToolContract] | None:
@@ -81,7 +84,8 @@ def _tools(options: AgentOptions, declared: ContractOptions) -> dict[str, ToolCo
 
 
 def _tool(name: str, tool: Tool, declared: ContractOptions) -> ToolContract:
-    channels = declared.get("tool_data", {}).get(name)
+    channels = declared.get("tool_data", {}).get(name, tool.data_channels)
+    questions = {each: (asked.input, asked.resume) for each, asked in tool.suspends.items()}
     return ToolContract(
         name=name,
         tool_id=None if tool.kind == "dynamic" else name,
@@ -92,7 +96,7 @@ def _tool(name: str, tool: Tool, declared: ContractOptions) -> ToolContract:
         needs_approval=bool(tool.needs_approval),
         suspends={
             each: SuspendContract(input=ValueContract.of(shown), resume=ValueContract.of(answer))
-            for each, (shown, answer) in declared.get("suspends", {}).get(name, {}).items()
+            for each, (shown, answer) in declared.get("suspends", {}).get(name, questions).items()
         },
         data=None if channels is None else {each: ValueContract.of(schema) for each, schema in channels.items()},
     )

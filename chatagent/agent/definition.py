@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, cast
 
+from chatagent.agent.commands import check_commands
 from chatagent.agent.compaction_options import COMPACTION_CALLBACKS, CompactionOptions
 from chatagent.agent.pending_messages import PENDING_MESSAGES_CALLBACKS, PendingMessagesOptions
 from chatagent.clock import Duration, to_seconds
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import Unpack
 
+    from chatagent.agent.commands import Command
     from chatagent.agent.contract import ContractOptions
     from chatagent.agent.events import (
         ActionEvent,
@@ -95,6 +97,8 @@ class AgentOptions:
     id: str
     client_data_schema: Any = None
     action_schema: Any = None
+    run_metadata_schema: Any = None
+    commands: Mapping[str, Command] = field(default_factory=dict[str, "Command"])
     tools: Any = None
     compaction: CompactionOptions[Any] | None = None
     pending_messages: PendingMessagesOptions[Any] | None = None
@@ -141,6 +145,8 @@ class ChatAgent(Generic[ClientDataT]):
         """Parses the client data of a payload; raises what the schema raises."""
         self.parse_action = _parser(options.action_schema, "action_schema")
         """Parses an action; raises what the schema raises."""
+        self.parse_run_metadata = _parser(options.run_metadata_schema, "run_metadata_schema")
+        """Parses what clients can read of a run; raises what the schema raises."""
 
     def __repr__(self) -> str:
         return f"ChatAgent(id={self.id!r})"
@@ -337,6 +343,7 @@ def make_agent(
     _check_telemetry(id, values["telemetry"])
     _check_tools(id, values["tools"])
     _check_stream_options(id, values["ui_message_stream_options"])
+    values["commands"] = check_commands(id, values["commands"] or {})
     given = {name: hook for name, hook in hooks.items() if hook is not None}
     for name, hook in (*builder_hooks.items(), *given.items()):
         _check_callable(id, name, hook)

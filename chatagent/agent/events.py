@@ -232,6 +232,8 @@ class RunEvent(Generic[ClientDataT]):
     action: Any = None
     idle_timeout_in_seconds: float | None = None
     session_id: str | None = None
+    client_run_id: str | None = None
+    """The client's run that the turn works for; `None` where no service keeps such."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from chatagent.agent.questions import with_answers
 from chatagent.ui import DynamicToolUIPart, ToolUIPart, UIMessage, UIPart
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ def merge_incoming_into_stored(stored: UIMessage, incoming: UIMessage) -> UIMess
 def _overlay(stored: AnyToolPart, incoming: AnyToolPart | None) -> AnyToolPart:
     if incoming is None or stored.state in _TERMINAL or stored.state == incoming.state:
         return stored
+    answered = with_answers(stored, incoming)
+    if answered is not None:
+        return answered
     update: dict[str, object] = {"state": incoming.state}
     for name in _CARRIED[incoming.state]:
         if name in incoming.model_fields_set:

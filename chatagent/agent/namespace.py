@@ -16,6 +16,7 @@ from chatagent.agent.builder import ChatBuilder
 from chatagent.agent.capture import stream_options
 from chatagent.agent.chat_local import ChatLocal
 from chatagent.agent.cleanup import cleanup_aborted_parts
+from chatagent.agent.client_view import RunMetadata, show_context
 from chatagent.agent.compaction import compact, compaction_plan, is_compaction_safe
 from chatagent.agent.custom_functions import CustomFunctions
 from chatagent.agent.history import History
@@ -98,6 +99,8 @@ class Chat(ChatBuilder[Any], CustomFunctions):
     history = History()
     response = Response()
     stream = ChatStream()
+
+    run_metadata = RunMetadata()
 
     prompt = ChatPrompt()
     skills = ChatSkills()
@@ -253,16 +256,26 @@ class Chat(ChatBuilder[Any], CustomFunctions):
         elif run.turn.out_seq is None:
             run.turn.deferred.append(task)
 
-    def inject(self, messages: Sequence[ModelMessage | Mapping[str, Any]]) -> None:
+    def inject(self, messages: Sequence[ModelMessage | Mapping[str, Any]], *, visible: bool = False) -> None:
         """Put model messages behind the conversation, for the model's eyes only (N-41).
 
-        They join the model's messages before the next `run`, and never the history that clients see.
+        They join the model's messages before the next `run`, and never the history.
+
+        Args:
+            messages: the messages.
+            visible: whether the clients of a service see them, as context of their run; the history still does not
+                hold them. Only system and user messages of text can be seen, and only in a turn.
 
         Raises:
             InvalidPromptError: one of them is no model message; nothing was queued.
+            ChatContextError: there is no run; or no turn is on that they could be seen in.
+            InvalidArgumentError: one of them cannot be seen; nothing was queued.
         """
         run = this_run("chat.inject")
-        run.state.background += parse_model_messages(messages)
+        parsed = parse_model_messages(messages)
+        if visible:
+            show_context(parsed, "chat.inject")
+        run.state.background += parsed
 
     def end_run(self) -> None:
         """End the run behind this turn, once no message waits; the next message starts another (N-31)."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator, Mapping, Sequence
 
     from chatagent.agent.work import Work
     from chatagent.clock import Clock
@@ -80,6 +80,8 @@ class TurnReport:
     """What the turn took, if the model told."""
     total_usage: LanguageModelUsage | None = None
     """What all turns of the run so far took."""
+    chain: Sequence[UIMessage] = ()
+    """The conversation as it stands, as the run has it: the run's own messages, shared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,6 +121,7 @@ def reconstruct(
     users = in_flight_messages(in_tail, new_id=new_id)
     behind = [record.seq for record in in_tail if cursor is None or record.seq > cursor]
     triggers = {record.seq: _trigger(record) for record in in_tail}
+    targets = {record.seq: _payload_text(record, "messageId") for record in in_tail}
     commands = [record for record in in_tail if record.seq in behind and triggers[record.seq] in COMMANDS]
     traces = _traces(out_tail)
     if traces is None:
@@ -135,13 +136,18 @@ def reconstruct(
             in_cursor=cursor,
             **known,
         )
-    story = _Story(stored, {user.seq: user for user in users}, triggers, cursor)
+    story = _Story(stored, {user.seq: user for user in users}, triggers, targets, cursor)
     return story.tell(traces, in_tail=behind, commands=commands, in_cursor=cursor, **known)
 
 
 def _trigger(record: Record) -> str | None:
+    return _payload_text(record, "trigger")
+
+
+def _payload_text(record: Record, key: str) -> str | None:
     payload = input_of(record).get("payload")
-    return payload.get("trigger") if isinstance(payload, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
+    value = payload.get(key) if isinstance(payload, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
+    return value if isinstance(value, str) else None
 
 
 def _traces(records: Iterable[Record]) -> list[_Trace] | None:
@@ -181,6 +187,7 @@ class _Story:
         stored: Sequence[UIMessage],
         users: dict[int, InFlightMessage],
         triggers: dict[int, str | None],
+        targets: dict[int, str | None],
         cursor: int | None,
     ) -> None:
         self._chain = MessageChain(stored)
@@ -190,6 +197,8 @@ class _Story:
         self._waiting = dict(sorted(users.items()))
         """Messages that have no place yet, by number."""
         self._triggers, self._cursor = triggers, -1 if cursor is None else cursor
+        self._targets = targets
+        """The messages that are to be answered again, by the number of the record that asks for it."""
 
     def tell(self, traces: Sequence[_Trace], **known: Any) -> Past:
         """Return the past."""
@@ -241,7 +250,7 @@ class _Story:
         if trigger == "action":
             return None
         if trigger == "regenerate-message":
-            self._chain = self._chain.without_trailing_non_users()
+            self._chain = self._chain.to_be_answered_again(self._targets.get(trace.in_seq))
         for seq in (trace.in_seq, *self._marked(trace)):
             self._place(seq)
         answer = self._answer(trace)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 
 from chatagent.agent.observer import HookCall, NullObserver, Observers, RunInfo, RunObserver, Telemetry
+from chatagent.agent.questions import answers_in, question_chunk
 from chatagent.agent.state import RunState, TurnState
 from chatagent.agent.writer import ChunkWriter, response_part
 from chatagent.current import current_run, working_on
@@ -30,9 +31,10 @@ from chatagent.ui import problem_of
 from chatagent.waiting import Ledger, Waiter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from chatagent.agent.definition import ChatAgent
+    from chatagent.agent.stored_files import LoadFile
     from chatagent.agent.wire import Incoming, WirePayload
     from chatagent.clock import Clock
     from chatagent.session.store import Lease, SessionStore, SnapshotStore
@@ -79,6 +81,8 @@ class RunEnvironment:
     """The same as it was streamed."""
     surroundings: TaskSurroundings | None = None
     """Those of the task that the run is a part of; its own by default."""
+    load_file: LoadFile | None = None
+    """Gives the bytes of a file that a message refers to by a `chatagent-file:` URL."""
     strict: bool = True
     """`False` restores what the reference does after a failing `on_turn_complete` (G-28), and makes deferring outside a
     turn a warning (G-41)."""
@@ -118,6 +122,11 @@ class AgentRun:
             return self.env.observer
         info = RunInfo(agent_id=self.agent.id, chat_id=self.chat_id, run_id=self.run_id, clock=self.clock)
         return Observers(self.env.observer, telemetry.observe(info))
+
+    @property
+    def load_file(self) -> LoadFile | None:
+        """Gives the bytes of a stored file."""
+        return self.env.load_file
 
     @property
     def in_turn(self) -> bool:
@@ -242,6 +251,14 @@ class AgentRun:
         self.out.write(chunk)  # first: a chunk that it refuses must not get into the answer
         if part is not None and self.turn is not None:
             self.turn.response_parts.append(part)
+
+    def answers_of(self, tool_call_id: str) -> Mapping[str, object]:
+        """Return the answers to the questions of a tool call, by the questions' names (MP-18)."""
+        return answers_in(reversed(self.state.conversation.chain.items), tool_call_id)
+
+    def ask_client(self, tool_call_id: str, name: str, shown: object) -> None:
+        """Let a tool call wait for an answer of the client's (MP-17)."""
+        self.out.write(question_chunk(tool_call_id, name, shown))
 
     def parse_client_data(self, payload: WirePayload) -> Any:
         """Return a payload's client data, parsed by the agent's schema (W-3).

@@ -166,6 +166,8 @@ class TurnState:
     error: BaseException | None = None
     stream_error: object = None
     """What the answer's stream told in an `error` chunk, at its end; such a turn has not failed (E-11 b)."""
+    run_metadata: dict[str, Any] | None = None
+    """What clients can read of their run; `None` while it is what the payload says."""
     out_seq: int | None = None
     """Number of the turn-complete record."""
     observed: AbstractContextManager[object] | None = None
@@ -206,6 +208,7 @@ class TurnState:
             injected_seqs=tuple(self.steering.injected_seqs),
             usage=self.usage,
             total_usage=total_usage,
+            chain=self.conversation.chain.items,
         )
 
     def note_stream_end(self, event: Any) -> None:

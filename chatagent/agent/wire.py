@@ -43,7 +43,7 @@ class WirePayload(WireModel):
 
     chat_id: str
     trigger: Trigger | None = None
-    """Absent only on a continuation boot."""
+    """Absent on a continuation boot, and on a boot for what is on `.in` already."""
     message: UIMessage | None = None
     """At most one: a new user message, or an assistant message that carries tool answers."""
     head_start_messages: list[UIMessage] | None = None
@@ -55,6 +55,10 @@ class WirePayload(WireModel):
     previous_run_id: str | None = None
     idle_timeout_in_seconds: float | None = None
     session_id: str | None = None
+    client_run_id: str | None = None
+    """The client's run that the turn works for, if a service keeps such."""
+    run_metadata: dict[str, Any] | None = None
+    """What the client can read of that run."""
 
     def without_one_shot_fields(self, **changes: object) -> WirePayload:
         """Return a copy without the message and the head-start history, with some fields changed."""

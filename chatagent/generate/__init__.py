@@ -54,6 +54,7 @@ from chatagent.generate.settings import PrepareStep, PrepareStepEvent, StepChang
 from chatagent.generate.steps import ContentPart, StepResponse, StepResult
 from chatagent.generate.stop import StopCondition, StopWhen, has_tool_call, is_loop_finished, is_step_count
 from chatagent.generate.stream_text import stream_text
+from chatagent.generate.suspension import Suspend
 from chatagent.generate.texts import error_text
 from chatagent.generate.tool_calls import RefineToolInput, RepairEvent, RepairToolCall
 from chatagent.generate.tools import (
@@ -132,6 +133,7 @@ __all__ = [
     "StreamStepEndEvent",
     "StreamTextResult",
     "Streamable",
+    "Suspend",
     "TextStream",
     "Timeouts",
     "Tool",

@@ -21,6 +21,7 @@ from chatagent.current import working_on
 from chatagent.errors import AbortError
 from chatagent.generate.events import ToolExecutionEndEvent, ToolExecutionStartEvent, call_back
 from chatagent.generate.parts import FullToolCall, FullToolError, FullToolResult
+from chatagent.generate.suspension import ToolSuspendedSignal
 from chatagent.generate.texts import error_text
 from chatagent.generate.timeouts import TIMEOUT_TEXT
 from chatagent.signals import AbortController, AbortSignal
@@ -94,6 +95,7 @@ class ToolRunner:
         "_tasks",
         "_turns",
         "_waiter",
+        "suspended",
     )
 
     def __init__(
@@ -116,6 +118,8 @@ class ToolRunner:
         self._count = 0
         self._waiter: Waiter | None = None
         self._is_abandoned = False
+        self.suspended = 0
+        """How many calls have asked the client something, and wait."""
 
     async def start(self, runs: Iterable[ToolRun]) -> None:
         """Start the calls, as many at once as may run together; the others follow as these end."""
@@ -194,9 +198,12 @@ class ToolRunner:
             run.call, AbortError("the run that the tool belonged to has ended")
         )
         raised: BaseException | None = None
+        is_suspended = False
         try:
             with working_on(f"tool {run.call.tool_name!r}"):
                 part = await self._limited(run)
+        except ToolSuspendedSignal:
+            is_suspended = True
         except anyio.get_cancelled_exc_class():
             raise
         except BaseException as exc:  # handed to the loop, which raises it in its own task
@@ -205,9 +212,18 @@ class ToolRunner:
         finally:
             self._running -= 1
             ended = ToolExecutionEndEvent(tool_call=run.call, output=part, seconds=self._clock.now() - begun_at)
-            self._put(part, ended, raised)
-        if self._is_abandoned:
+            if is_suspended:
+                self._let_wait()
+            else:
+                self._put(part, ended, raised)
+        if self._is_abandoned and not is_suspended:
             await self._tell_late([ended])
+
+    def _let_wait(self) -> None:
+        """Take it that a call has ended without an outcome: the client is asked."""
+        self.suspended += 1
+        if self._waiter is not None:
+            self._waiter.wake()
 
     async def _tell_late(self, events: Iterable[ToolExecutionEndEvent]) -> None:
         for event in events:

@@ -196,11 +196,13 @@ class Call:
 
     def tool_options(self, tool_call_id: str, tool_name: str, messages: Sequence[ModelMessage]) -> ToolCallOptions:
         """Return what a tool is told besides its input."""
+        tool = self.plan.tools.get(tool_name)
         return ToolCallOptions(
             tool_call_id=tool_call_id,
             messages=messages,
             abort_signal=self.signal,
             context=self.tools_context.get(tool_name),
+            suspends={} if tool is None else tool.suspends,
         )
 
     async def close_stream(self) -> None:
@@ -311,7 +313,20 @@ class Call:
         if told is not None:
             self.outcome.initial_messages = (told,)
             conversation.messages = (*conversation.messages, told)
+        if self.runner.suspended:
+            await self._end_waiting()
+            return None
         return conversation
+
+    async def _end_waiting(self) -> None:
+        """End the call before its first step: a tool that was to go on has asked something else."""
+        total = LanguageModelUsage()
+        self._is_over = True
+        self.emitter.emit(FullFinish(finish_reason="tool-calls", raw_finish_reason=None, total_usage=total))
+        await self.flush()
+        self.outcome.resolve("tool-calls", total)
+        await self._tell_end(total)
+        self.log.end()
 
     async def _goes_on(self, step: FinishedStep) -> bool:
         """Return whether another step runs (rule 5.3)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack, runtime_checkable
 
+from chatagent.errors import NoOutputGeneratedError
 from chatagent.generate.log import FullStream, TextStream
 from chatagent.generate.ui_stream import UIMessageStream, UIMessageStreamOptions
 
@@ -242,7 +243,13 @@ class StreamTextResult:
         return Later(read)
 
     def _of_last(self, value: Callable[[StepResult], ValueT]) -> Later[ValueT]:
-        return self._later(lambda outcome: value(outcome.steps[-1]))
+        return self._later(lambda outcome: value(_last_step(outcome)))
 
     def _over_all(self, values: Callable[[StepResult], Sequence[ValueT]]) -> Later[tuple[ValueT, ...]]:
         return self._later(lambda outcome: tuple(each for step in outcome.steps for each in values(step)))
+
+
+def _last_step(outcome: Outcome) -> StepResult:
+    if not outcome.steps:
+        raise NoOutputGeneratedError("No output generated. A tool that was to go on waits for another answer.")
+    return outcome.steps[-1]

@@ -9,17 +9,18 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
 
 from chatagent.errors import ToolDefinitionError
+from chatagent.generate.suspension import Suspend, ask
 from chatagent.generate.tool_schema import InputSchema, SchemaSource, function_schema, input_schema_of
 
 if TYPE_CHECKING:
     from chatagent.model import ModelMessage, ProviderOptions
     from chatagent.model.tool_output import ToModelOutput
     from chatagent.signals import AbortSignal
-    from chatagent.ui import JSONObject
+    from chatagent.ui import JSONObject, ValueSchema
 
 __all__ = [
     "Execute",
@@ -45,6 +46,27 @@ class ToolCallOptions:
     """Aborted when the call is, when the tool's own time is up, and when nobody reads the stream any more."""
     context: object = None
     """The tool's entry in `tools_context`."""
+    suspends: Mapping[str, Suspend] = field(default_factory=dict[str, Suspend])
+    """The questions that the tool has declared."""
+
+    async def suspend(self, name: str, shown: object = None) -> Any:
+        """Ask the client something, and return the answer.
+
+        The first time it does not return: the tool's run ends there, and the call waits. With the answer the tool runs
+        again from its beginning, so what it does before it asks is done twice. Await it in the tool's own task.
+
+        Args:
+            name: the question, one of the tool's `suspends`.
+            shown: what the client is shown, as the question declares it.
+
+        Returns:
+            The answer, parsed as the question declares it.
+
+        Raises:
+            InvalidArgumentError: no such question was declared, or a value does not fit.
+            ChatContextError: there is no run whose client could answer.
+        """
+        return ask(self.suspends, self.tool_call_id, name, shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +101,10 @@ class ToolOptions(TypedDict, total=False):
     description: str | Callable[[object], str]
     output_schema: SchemaSource
     needs_approval: NeedsApproval
+    suspends: Mapping[str, Suspend]
+    """The questions that `options.suspend` may ask, by name."""
+    data_channels: Mapping[str, ValueSchema | None]
+    """The channels of data that clients may write beside its calls; without it any."""
     to_model_output: ToModelOutput
     title: str
     metadata: JSONObject
@@ -104,6 +130,10 @@ class Tool:
     """Calls the tool's function with checked input; `None` for a tool that the client answers."""
     output: InputSchema | None = None
     needs_approval: NeedsApproval = False
+    suspends: Mapping[str, Suspend] = field(default_factory=dict[str, Suspend])
+    """The questions that it may ask while it runs, by name."""
+    data_channels: Mapping[str, ValueSchema | None] | None = None
+    """The channels of data beside its calls; `None` lets any name go."""
     to_model_output: ToModelOutput | None = None
     title: str | None = None
     metadata: JSONObject | None = None
@@ -275,6 +305,9 @@ def _built(name: str | None, schema: InputSchema, options: ToolOptions) -> Tool:
     values = cast("dict[str, Any]", dict(options))
     output = values.pop("output_schema", None)
     kind: Literal["function", "dynamic"] = "dynamic" if values.pop("dynamic", False) else "function"
+    if values.get("suspends") and values.get("needs_approval"):
+        msg = f"tool {name!r} needs approval, so it asks no questions of its own; declare the approval as one of them"
+        raise ToolDefinitionError(msg)
     return Tool(
         name=name,
         input=schema,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chatagent.session.records import RUN_BOOT_ID, TURN_IN_EVENT_ID, NewRecord, control_record, trim_record
+from chatagent.session.records import RUN_BOOT_ID, STOPPED, TURN_IN_EVENT_ID, NewRecord, control_record, trim_record
 
 if TYPE_CHECKING:
     from chatagent.session.records import Headers
@@ -58,12 +58,13 @@ class RunOutput:
         """Return once there is room for more."""
         await self._writer.ready()
 
-    async def write_turn_complete(self, *, token: str | None, in_cursor: int | None) -> int:
+    async def write_turn_complete(self, *, token: str | None, in_cursor: int | None, stopped: bool = False) -> int:
         """Close a turn on the wire and trim back to the one before (C-12, C-15).
 
         Args:
             token: a refreshed access token for clients; empty or `None` for none.
             in_cursor: the committed `.in` cursor; `None` before any record was consumed.
+            stopped: whether the client has stopped the turn.
 
         Returns:
             The number of the turn-complete record.
@@ -73,6 +74,8 @@ class RunOutput:
             headers["public-access-token"] = token
         if in_cursor is not None:
             headers["session-in-event-id"] = str(in_cursor)
+        if stopped:
+            headers[STOPPED] = "true"
         self._opening = ()
         number = self._writer.write(control_record("turn-complete", **headers), commit_in=in_cursor)
         await self._writer.flush()

@@ -18,6 +18,7 @@ __all__ = [
     "PUBLIC_ACCESS_TOKEN",
     "RUN_BOOT_ID",
     "SESSION_IN_EVENT_ID",
+    "STOPPED",
     "TRIGGER_CONTROL",
     "TURN_COMPLETE",
     "TURN_IN_EVENT_ID",
@@ -62,6 +63,9 @@ LAST_EVENT_ID: Final = "last-event-id"
 
 TURN_IN_EVENT_ID: Final = "turn-in-event-id"
 """Header of a turn's first data record: the number of the `.in` record that the turn answers."""
+
+STOPPED: Final = "stopped"
+"""Header of a turn-complete: the client has stopped the turn; its value is `true`."""
 
 RUN_BOOT_ID: Final = "run-boot-id"
 """Header of the first data record that a run writes before its first turn: the run's id."""

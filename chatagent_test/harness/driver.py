@@ -74,13 +74,16 @@ class Driver:
         if isinstance(self.clock, VirtualClock) and self.ledger in self.clock.ledgers:
             self.clock.ledgers.remove(self.ledger)
 
-    async def until(self, done: Callable[[], bool], what: str, *, move_time: bool = True) -> None:
+    async def until(
+        self, done: Callable[[], bool], what: str, *, move_time: bool = True, limit: float | None = None
+    ) -> None:
         """Wait until something holds, moving virtual time as the run needs it.
 
         Args:
             done: looked at whenever there is news.
             what: what is waited for, for the error.
             move_time: whether sleeps and limits may end by it.
+            limit: real seconds after which to give up; the driver's `wait_timeout` by default.
 
         Raises:
             HarnessStateError: a hook, a tool or a model of the run itself waits.
@@ -90,11 +93,12 @@ class Driver:
             raise HarnessStateError(
                 f"{what}: the run would wait for itself; call it in the test, or `begin_message` here"
             )
-        with anyio.move_on_after(self.wait_timeout) as limit:
+        seconds = self.wait_timeout if limit is None else limit
+        with anyio.move_on_after(seconds) as scope:
             while not done():
                 await self._step(done, move_time=move_time and self.auto_advance)
-        if limit.cancelled_caught and not done():
-            raise WaitTimeoutError(f"{what}: not within {self.wait_timeout:g} s of real time.\n{self.describe()}")
+        if scope.cancelled_caught and not done():
+            raise WaitTimeoutError(f"{what}: not within {seconds:g} s of real time.\n{self.describe()}")
         self.afterwards()
 
     async def until_or_give_up(self, done: Callable[[], bool], patience: float, *, grace: float = 0.0) -> bool:

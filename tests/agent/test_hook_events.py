@@ -181,6 +181,7 @@ async def test_the_events_of_a_first_turn() -> None:
         "action": None,
         "idle_timeout_in_seconds": None,
         "session_id": None,
+        "client_run_id": None,
     }
     assert not run.signal.aborted
     assert not run.stop_signal.aborted

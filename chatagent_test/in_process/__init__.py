@@ -1,0 +1,8 @@
+"""A real client over the real agent, in one process and on a virtual clock."""
+
+from __future__ import annotations
+
+from chatagent_test.in_process.client import InProcessClient, create_in_process_client
+from chatagent_test.in_process.harness import InProcessHarness
+
+__all__ = ["InProcessClient", "InProcessHarness", "create_in_process_client"]
