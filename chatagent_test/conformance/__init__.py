@@ -16,6 +16,7 @@ from chatagent_test.conformance.cases import Case
 from chatagent_test.conformance.contract import CONTRACT, EXPLOSION, RUN_METADATA
 from chatagent_test.conformance.errors import CaseFailedError, ConformanceWarning
 from chatagent_test.conformance.forwarding import ForwardingTransport
+from chatagent_test.conformance.in_process import InProcessBackend, InProcessSession
 from chatagent_test.conformance.mock import MockBackend, MockSession
 from chatagent_test.conformance.suite import cases, parametrize
 
@@ -30,6 +31,8 @@ __all__ = [
     "ConformanceWarning",
     "ForwardingTransport",
     "HeldAnswer",
+    "InProcessBackend",
+    "InProcessSession",
     "MockBackend",
     "MockSession",
     "ReceivedCommand",

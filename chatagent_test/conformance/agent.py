@@ -12,23 +12,35 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 
 from chatagent import chat, is_loop_finished, stream_text
-from chatagent.generate import ToolCallOptions, tool
+from chatagent.generate import Suspend, ToolCallOptions, tool
 from chatagent.model import FilePart, UserMessage
 from chatagent.ui import FileUIPart
 from chatagent_test.conformance.backend import HeldAnswer, ReceivedInput, Script
 from chatagent_test.conformance.contract import (
     CONTRACT,
+    DraftAnswer,
+    DraftQuestion,
     LookupInput,
     LookupOutput,
     OrderInput,
     PickInput,
     PickOutput,
+    Progress,
     RefundOutput,
+    ReviewAnswer,
     ReviewOutput,
+    ReviewQuestion,
 )
 from chatagent_test.conformance.replies import HeldReply, check_playable, model_calls, speak
 from chatagent_test.language_model import MockLanguageModel, RawStreamResult
-from chatagent_test.transport.scripts import AssistantScript, ErrorScript, NothingScript, ReplyPart, ToolReply
+from chatagent_test.transport.scripts import (
+    AssistantScript,
+    ErrorScript,
+    NothingScript,
+    ReplyPart,
+    SeedAction,
+    ToolReply,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -55,8 +67,10 @@ class ScriptedAgent:
         self._news = anyio.Event()
         self._outcomes: dict[str, ToolReply] = {}
         """What comes of the calls of tools, by the calls' ids."""
+        self._questions: dict[str, SeedAction] = {}
+        """What calls ask the client, by the calls' ids."""
         self._resolutions: dict[str, ToolReply] = {}
-        """What comes of calls that waited for an approval, by the tools' names."""
+        """What comes of calls that waited, by the tools' names."""
         self._received: dict[str, list[ReceivedInput]] = defaultdict(list)
         self._numbers = count(1)
         self.agent: ChatAgent[Any] = self._make_agent(options)
@@ -92,17 +106,16 @@ class ScriptedAgent:
     # The agent ----------------------------------------------------------------------------------------------------
 
     def _make_agent(self, options: Mapping[str, Any]) -> ChatAgent[Any]:
+        channels = {"progress": Progress}
+        questions = {
+            "approval": Suspend(input=ReviewQuestion, resume=ReviewAnswer),
+            "output": Suspend(input=DraftQuestion, resume=DraftAnswer),
+        }
         tools = [
-            tool(name="lookup", input_schema=LookupInput, output_schema=LookupOutput, execute=self._run_of("lookup")),
-            tool(
-                name="refund",
-                input_schema=OrderInput,
-                output_schema=RefundOutput,
-                needs_approval=True,
-                execute=self._run_of("refund"),
-            ),
-            tool(name="review", input_schema=OrderInput, output_schema=ReviewOutput, execute=self._run_of("review")),
-            tool(name="pick_file", input_schema=PickInput, output_schema=PickOutput),
+            self._tool("lookup", LookupInput, LookupOutput, data_channels=channels),
+            self._tool("refund", OrderInput, RefundOutput, needs_approval=True, data_channels={}),
+            self._tool("review", OrderInput, ReviewOutput, suspends=questions, data_channels={}),
+            tool(name="pick_file", input_schema=PickInput, output_schema=PickOutput, data_channels=channels),
         ]
         return cast("Any", chat.agent)(
             id=CONTRACT.agent_id,
@@ -113,8 +126,16 @@ class ScriptedAgent:
             **options,
         )
 
+    def _tool(self, name: str, given: type, result: type, **options: Any) -> Tool:
+        """Return a tool that gives what the script says."""
+        run = self._run_of(name)
+        return tool(name=name, input_schema=given, output_schema=result, execute=run, **options)
+
     def _run_of(self, name: str) -> Any:
-        def execute(_: object, options: ToolCallOptions) -> object:
+        async def execute(_: object, options: ToolCallOptions) -> object:
+            question = self._questions.get(options.tool_call_id)
+            if question is not None:
+                await options.suspend(question.name, question.input)
             outcome = self._outcomes.pop(options.tool_call_id, None) or self._resolutions.pop(name)
             if outcome.error is not None:
                 raise RuntimeError(outcome.error)
@@ -191,6 +212,8 @@ class ScriptedAgent:
                 made.append(part.call_id or next(self._call_ids()))
                 if not part.waits:
                     self._outcomes[made[-1]] = part
+                elif part.action is not None:
+                    self._questions[made[-1]] = part.action
         return speak(parts, iter(made))
 
     def _call_ids(self) -> Iterator[str]:

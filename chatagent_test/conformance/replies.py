@@ -54,14 +54,11 @@ def check_playable(script: AssistantScript) -> None:
     """Refuse what a model cannot be made to say.
 
     Raises:
-        Unsupported: it has a pause, a border between two model calls without a tool call before it, or a question that
-            a tool asks.
+        Unsupported: it has a pause, or a border between two model calls without a tool call before it.
     """
     for part in script.parts:
         if isinstance(part, StepReply | PauseReply):
             raise Unsupported(f"{part!r}: a real agent begins a step behind a tool call only, and makes no pauses")
-        if isinstance(part, ToolReply) and part.action is not None and not part.action.is_implicit:
-            raise Unsupported(f"{part!r}: the tools of a real agent cannot ask questions of their own yet")
 
 
 def model_calls(script: AssistantScript) -> list[list[ReplyPart]]:
