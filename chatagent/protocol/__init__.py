@@ -88,11 +88,6 @@ from chatagent.protocol.heads import (
     page_of,
     sorted_heads,
 )
-from chatagent.protocol.isolation import (
-    PLAIN_CHUNKS,
-    is_plain_message,
-    own_event,
-)
 from chatagent.protocol.log import (
     EventLog,
     EventStream,
@@ -124,7 +119,6 @@ from chatagent.protocol.models import (
     ThreadSnapshot,
     ThreadStatus,
     WireMessage,
-    changed,
     is_settled,
 )
 from chatagent.protocol.ownership import (
@@ -181,7 +175,6 @@ from chatagent.protocol.rules import (
 
 __all__ = [
     "BEGINNING",
-    "PLAIN_CHUNKS",
     "PROFILES",
     "RESERVED_KEY",
     "RESERVED_PREFIX",
@@ -295,7 +288,6 @@ __all__ = [
     "action_records",
     "answer_contract",
     "apply_event",
-    "changed",
     "check_action",
     "check_answer",
     "check_channel",
@@ -306,11 +298,9 @@ __all__ = [
     "check_tool_data",
     "event_to_wire",
     "input_contract",
-    "is_plain_message",
     "is_reserved",
     "is_settled",
     "mark_of",
-    "own_event",
     "owned",
     "ownership_of",
     "page_of",

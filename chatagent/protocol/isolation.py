@@ -36,7 +36,7 @@ from chatagent.ui import (
 if TYPE_CHECKING:
     from chatagent.ui import UIMessage
 
-__all__ = ["PLAIN_CHUNKS", "is_plain_message", "own_event"]
+__all__ = ["PLAIN_CHUNKS", "own_event"]
 
 EventT = TypeVar("EventT")
 
@@ -64,7 +64,7 @@ PLAIN_CHUNKS: Final[frozenset[type]] = frozenset(
 """The chunks whose fields are texts, or metadata that no script writes."""
 
 
-def is_plain_message(message: UIMessage) -> bool:
+def _is_plain_message(message: UIMessage) -> bool:
     """Return whether a message holds text alone, besides who owns it."""
     return all(type(part) is TextUIPart for part in message.parts)
 
@@ -79,7 +79,7 @@ def _is_plain(event: object) -> bool:
         case e.GenerationMessageChunk(chunk=chunk):
             return type(chunk) in PLAIN_CHUNKS or _has_no_metadata(chunk)
         case e.MessageAdded(message=message):
-            return False if not is_plain_message(message) else len(_keys(message.metadata)) <= 1
+            return False if not _is_plain_message(message) else len(_keys(message.metadata)) <= 1
         case e.GenerationWaiting():
             return False
         case e.ThreadUpdated(head=head):

@@ -196,8 +196,9 @@ class RunHost:
     async def close(self) -> None:
         """End all runs; what they have left undone is still on their logs."""
         self._is_closing = True
-        for hosted in tuple(self.live):
-            await hosted.end("closed")
+        async with anyio.create_task_group() as ending:
+            for hosted in tuple(self.live):
+                ending.start_soon(hosted.end, "closed")
 
     async def bury(self, session_id: str, in_seq: int, text: str) -> None:
         """Close the turn of a record that no run will answer, so that the next run does not take it up again.

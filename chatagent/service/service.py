@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import copy
 import inspect
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from anyio import EndOfStream
+from anyio import CancelScope, EndOfStream
 from pydantic_core import to_jsonable_python
 
 from chatagent.agent import (
@@ -44,7 +44,6 @@ from chatagent.protocol import (
     check_message,
     check_thread_id,
     check_tool_data,
-    is_plain_message,
     ownership_of,
     plan_regenerate,
     plan_retry,
@@ -168,10 +167,11 @@ class AgentService:
         if not self._is_open:
             return
         self._is_open = False
-        await self._host.close()
-        await self._setting.tasks.close()
-        self.cut_watches(EndOfStream)
-        await self._setting.sessions.__aexit__(None, None, None)
+        with CancelScope(shield=True):  # each wait in it has a limit
+            await self._host.close()
+            await self._setting.tasks.close()
+            self.cut_watches(EndOfStream)
+            await self._setting.sessions.__aexit__(None, None, None)
 
     def cut_watches(self, error: Callable[[], Exception]) -> None:
         """End every open watch at once, with this error; clients open theirs again after a lost connection.
@@ -270,7 +270,7 @@ class AgentService:
         if not model.exists:
             return None
         kept = model.snapshot()
-        messages = tuple(each if is_plain_message(each) else copy.deepcopy(each) for each in kept.messages)
+        messages = tuple(each if _is_plain(each) else copy.deepcopy(each) for each in kept.messages)
         rest = {name: copy.deepcopy(getattr(kept, name)) for name in ("thread", "runs", "actions")}
         return kept.model_copy(update={"messages": messages, **rest})
 
@@ -554,6 +554,12 @@ class AgentService:
     def _run_metadata(self) -> Mapping[str, object]:
         """Return what a run begins with: a copy of its own (MP-24)."""
         return copy.deepcopy(self._first_metadata)
+
+
+def _is_plain(message: UIMessage) -> bool:
+    """Return whether a message holds nothing that could be changed, besides who owns it."""
+    metadata = cast("Mapping[str, object]", message.metadata or {})
+    return len(metadata) <= 1 and all(type(part) is TextUIPart for part in message.parts)
 
 
 def _first_metadata(agent: ChatAgent[Any]) -> dict[str, object]:

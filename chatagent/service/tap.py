@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from chatagent.agent import CONTEXT_TYPE, RUN_METADATA_TYPE, SUSPEND_TYPE
 from chatagent.errors import ChunkError, UIMessageStreamError
-from chatagent.protocol import PLAIN_CHUNKS, SuspensionMark, is_reserved, mark_of, suspension_chunk, tool_name_of
+from chatagent.protocol import SuspensionMark, is_reserved, mark_of, suspension_chunk, tool_name_of
 from chatagent.service.store import TapState
 from chatagent.session import (
     RUN_BOOT_ID,
@@ -30,8 +30,17 @@ from chatagent.ui import (
     Chunk,
     DataChunk,
     Error,
+    FinishStep,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
     Start,
+    StartStep,
+    TextDelta,
+    TextEnd,
+    TextStart,
     ToolInputAvailable,
+    ToolInputDelta,
     ToolInputError,
     ToolInputStart,
     ToolPart,
@@ -53,6 +62,21 @@ logger = logging.getLogger("chatagent")
 
 _NOTED: Final = frozenset({Start, Error, Abort, DataChunk, ToolInputStart, ToolInputAvailable, ToolInputError})
 """The chunks that mean something to the tap; all others pass as they are."""
+
+_TEXTS: Final = frozenset(
+    {
+        FinishStep,
+        ReasoningDelta,
+        ReasoningEnd,
+        ReasoningStart,
+        StartStep,
+        TextDelta,
+        TextEnd,
+        TextStart,
+        ToolInputDelta,
+    }
+)
+"""The chunks that come often and hold texts; nobody can change anything in them."""
 
 
 class Tap:
@@ -219,7 +243,7 @@ class Tap:
     def _write(self, chunk: Chunk) -> None:
         assert self._run_id is not None
         assert self._message_id is not None
-        if type(chunk) not in PLAIN_CHUNKS:
+        if type(chunk) not in _TEXTS:
             chunk = copy.deepcopy(chunk)  # what a client does to it must not reach the session's record
         try:
             self._backend.chunk(self._run_id, self._message_id, chunk)

@@ -18,7 +18,6 @@ from chatagent.protocol import (
     Ownership,
     StateChanged,
     TransportUnavailableError,
-    changed,
     owned,
 )
 from chatagent.service.chain import ChainWatch
@@ -264,7 +263,7 @@ class ServiceThread:
         model = self.backend.model
         for runs in (model.runs, model.live):
             if run_id in runs:
-                runs[run_id] = changed(runs[run_id], metadata=dict(metadata))
+                runs[run_id] = runs[run_id].model_copy(update={"metadata": dict(metadata)})
         self._journal.is_dirty = self._journal.wants_snapshot = True
 
     def _numbered(self, entry: OutboxEntry, in_seq: int) -> None:

@@ -336,3 +336,78 @@ async def test_a_store_that_refuses_for_a_while_loses_nothing() -> None:
         stored = threads.load("t-1")
         assert stored is not None
         assert [event.seq for event in stored.events] == list(range(1, state.seq + 1))
+
+
+async def test_the_first_run_takes_its_message_from_the_log_and_was_not_preloaded() -> None:
+    """MP-1, MP-3: the session begins with the first send."""
+    seen: list[tuple[bool, bool]] = []
+
+    def make(model: MockLanguageModel) -> ChatAgent[Any]:
+        agent = booting()(model)
+        agent.on_preload(nothing)
+
+        @agent.on_chat_start
+        def start(event: Any) -> None:
+            seen.append((event.preloaded, event.continuation))
+
+        return agent
+
+    model = MockLanguageModel([script.text("one"), script.text("two")])
+    async with create_in_process_client(make, model=model) as mock:
+        thread = mock.client.thread("t-1")
+        await (await thread.send("1")).wait_until_idle()
+        await (await thread.send("2")).wait_until_idle()
+
+        assert seen == [(False, False)]
+        assert [call.name for call in mock.harness.hooks] == ["on_boot", "on_chat_start", "run", "run"]
+
+
+async def test_a_crash_amid_an_answer_that_was_asked_for_again_asks_once_more() -> None:
+    """MP-10, MP-30: the conversation is cut at the same place; what had come of the first try is gone (MP-25)."""
+    model = MockLanguageModel(
+        [script.text("one"), script.text("two"), script.text("Half").hold("middle"), script.text("three")]
+    )
+    async with create_in_process_client(booting(), model=model, strict=False) as mock:
+        thread = mock.client.thread("t-1")
+        await (await thread.send("1")).wait_until_idle()
+        await (await thread.send("2")).wait_until_idle()
+        run = await thread.regenerate(thread.get_state().messages[0].message_id)
+        await model.reached("middle")
+
+        await mock.harness.kill_run("t-1")
+        await run.wait_until_idle()
+        await mock.harness.settle()
+
+        assert run.status == "completed"
+        assert texts_of(await thread.refresh()) == ["1", "three"]
+        assert len(model.do_stream_calls[-1].prompt) == 1
+
+
+async def test_a_cut_that_no_snapshot_holds_is_made_again_by_the_replay() -> None:
+    """MP-10, MP-30: as if the process had died between the turn-complete and the snapshot."""
+
+    class Forgetful(InMemorySnapshotStore):
+        async def save(self, session_id: str, snapshot: Any, *, epoch: int) -> None:
+            if len(snapshot.messages) >= 4:
+                await super().save(session_id, snapshot, epoch=epoch)
+
+    sessions = InMemorySessionStore()
+    model = MockLanguageModel([script.text(text) for text in ("one", "two", "another one", "end")])
+    agent = answering()(model)
+    async with (
+        AgentService(agent, sessions=sessions, snapshots=Forgetful(sessions=sessions)) as service,
+        AgentClient(service.transport(), wait_timeout=5) as client,
+    ):
+        thread = client.thread("t-1")
+        for text in ("1", "2"):
+            await (await thread.send(text)).wait_until_idle()
+        again = await thread.regenerate(thread.get_state().messages[0].message_id)
+        await again.wait_until_idle()
+        hosted = service.thread("t-1").hosted
+        assert hosted is not None
+        await hosted.end("the process dies")
+
+        state = await (await thread.send("3")).wait_until_idle()
+
+        assert texts_of(state) == ["1", "another one", "3", "end"]
+        assert len(model.do_stream_calls[-1].prompt) == 3

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import BaseModel
 
-from chatagent import tool
-from chatagent.errors import ToolDefinitionError
+from chatagent import stream_text, tool
+from chatagent.errors import ChatContextError, ToolDefinitionError
 from chatagent.generate import Suspend, ToolCallOptions
 from chatagent.protocol import ActionNotPendingError, ActionValueError
 from chatagent_test import MockLanguageModel, create_in_process_client, script
@@ -210,3 +210,14 @@ def test_a_tool_that_needs_approval_asks_no_questions() -> None:
     """MP-17."""
     with pytest.raises(ToolDefinitionError, match="needs approval"):
         tool(name="both", execute=review, needs_approval=True, suspends=SUSPENDS)
+
+
+async def test_a_question_needs_a_run_whose_client_can_answer() -> None:
+    """MP-17: elsewhere it is an error of the tool."""
+    model = MockLanguageModel([CALL, script.text("No.")])
+
+    result = stream_text(model=model, prompt="review it", tools=[REVIEW], stop_when=lambda _: False)
+
+    assert await result.text == "No."
+    (failed,) = [part for part in (await result.steps)[0].content if part.type == "tool-error"]
+    assert isinstance(failed.error, ChatContextError)  # type: ignore[union-attr]

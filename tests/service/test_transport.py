@@ -367,3 +367,16 @@ async def test_what_a_client_does_to_values_stays_with_it() -> None:
         assert after.model_dump() == expected
         page = await mock.service._setting.sessions.read("t-1", "out")  # pyright: ignore[reportPrivateUsage]
         assert {"found": "x"} in [getattr(record.data, "output", None) for record in page.records]
+
+
+async def test_a_cancelled_owner_still_leaves_no_task_behind() -> None:
+    service = AgentService(answering()(MockLanguageModel(script.hang())))
+    with anyio.CancelScope() as scope:
+        async with service, AgentClient(service.transport()) as client:
+            for number in range(3):
+                await client.thread(f"t-{number}").send("hi")
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+
+    assert scope.cancelled_caught
+    assert service._setting.tasks.active == set()  # pyright: ignore[reportPrivateUsage]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
-from chatagent import chat
-from chatagent.protocol import MessageExistsError
+from chatagent import chat, stream_text
+from chatagent.model import ModelToolInputDelta, ModelToolInputStart
+from chatagent.protocol import AbortRequest, MessageExistsError, SendRequest
 from chatagent.ui import TextUIPart, UIMessage
 from chatagent_test import MockLanguageModel, create_in_process_client, script
-from service.agents import answering, events_of
+from service.agents import TOOLS, answering, events_of
+
+if TYPE_CHECKING:
+    from chatagent.agent import ChatAgent
 
 pytestmark = pytest.mark.anyio
 
@@ -251,3 +255,61 @@ async def test_a_message_of_many_parts_comes_back_as_it_was_sent() -> None:
         assert [getattr(part, "type", None) for part in state.messages[0].parts] == ["text", "file", "data-note"]
         assert "state.changed" not in events_of(mock)
         assert isinstance(state.messages[0].parts[0], TextUIPart)
+
+
+async def test_an_abort_right_behind_a_later_send_reaches_its_turn_too() -> None:
+    """MP-9: the run waits for input already, so the stop must not overtake the turn."""
+    model = MockLanguageModel([script.text("one"), script.hang()])
+    async with create_in_process_client(answering(), model=model) as mock:
+        thread = mock.client.thread("t-1")
+        await (await thread.send("1")).wait_until_idle()
+        await mock.harness.settle()
+        message = UIMessage(id="m-2", role="user", parts=[TextUIPart(text="2")])
+
+        # In one step, so that both records would be on the log before the run looks.
+        receipt = mock.service.send(SendRequest(request_id="r-2", thread_id="t-1", message=message), None)
+        assert mock.service.abort(AbortRequest(thread_id="t-1")) is True
+        await thread.refresh()
+        run = thread.run(receipt.run_id)
+        await run.wait_until_idle()
+
+        assert run.status == "aborted"
+
+
+async def test_a_stopped_answer_whose_stream_says_nothing_of_it_ends_with_an_abort() -> None:
+    """MP-42: the agent does not pass the signal on."""
+
+    def make(model: MockLanguageModel) -> ChatAgent[Any]:
+        @chat.agent(id="deaf")
+        def agent(event: Any) -> Any:
+            return stream_text(model=model, messages=event.messages)
+
+        return agent
+
+    model = MockLanguageModel(script.text("So far").hold("middle").text(" and more"))
+    async with create_in_process_client(make, model=model, strict=False) as mock:
+        run = await mock.client.thread("t-1").send("hi")
+        await model.reached("middle")
+
+        await run.abort("enough")
+        state = await run.wait_until_idle()
+
+        assert (run.status, state.messages[-1].text) == ("aborted", "So far")
+        assert events_of(mock)[-2:] == ["abort", "generation.aborted"]
+
+
+async def test_what_a_failure_leaves_open_is_cleaned_on_both_sides() -> None:
+    """MP-8: the conversation keeps a call that was never finished, the thread does not; that is no difference."""
+    parts = [ModelToolInputStart("c-1", "lookup"), ModelToolInputDelta("c-1", '{"query": ')]
+    model = MockLanguageModel([script.text("Half").parts(parts).error("overloaded"), script.text("Whole")])
+    async with create_in_process_client(answering(tools=TOOLS), model=model) as mock:
+        thread = mock.client.thread("t-1")
+        state = await (await thread.send("hi")).wait_until_idle()
+        assert [part.type for part in state.messages[-1].parts] == ["step-start", "text"]  # type: ignore[union-attr]
+        await mock.harness.settle()
+        kept = mock.service.thread("t-1").conversation
+        assert kept is not None
+
+        await (await thread.send("again")).wait_until_idle()
+        await mock.harness.settle()
+        assert "state.changed" not in events_of(mock)

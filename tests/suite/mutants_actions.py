@@ -19,9 +19,9 @@ from chatagent.protocol import (
     RegenerateRequest,
     SendRequest,
     ThreadBusyError,
-    changed,
     mark_of,
 )
+from chatagent.protocol.models import changed
 from chatagent.ui import DataChunk, DataUIPart, TextUIPart, ToolApprovalResponse, UIMessage
 from suite.mutant import Mutant, caught_by, nothing_in_place_of
 

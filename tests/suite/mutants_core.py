@@ -25,10 +25,9 @@ from chatagent.protocol import (
     ThreadHead,
     ThreadModel,
     ThreadSnapshot,
-    changed,
     is_reserved,
 )
-from chatagent.protocol.models import BEGINNING
+from chatagent.protocol.models import BEGINNING, changed
 from chatagent.ui import (
     DataChunk,
     DataUIPart,
