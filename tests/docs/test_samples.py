@@ -21,7 +21,7 @@ from sybil.parsers.markdown import CodeBlockParser
 from sybil.sybil import Sybil
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sybil import Example
 
@@ -30,6 +30,8 @@ FENCE = re.compile(r"^ *```python$", re.MULTILINE)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 DOCUMENTS = [page for page in PAGES if FENCE.search(page.read_text(encoding="utf-8"))]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+PLUGINS = ("anyio.pytest_plugin", "pytest_asyncio.plugin", "xdist.plugin", "chatagent_test.pytest_plugin")
+SNAPSHOT_PLUGINS = {"inline_snapshot": "inline_snapshot.pytest_plugin", "syrupy": "syrupy"}
 SECONDS = re.compile(r"in \d+\.\d+s")
 FILE = re.compile(r"<!-- file: (\S+) -->\s*\Z")
 
@@ -67,9 +69,9 @@ class Samples:
         command, _, expected = example.parsed.partition("\n")
         assert command.startswith("$ pytest "), f"{command!r} is no command that is run here"
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *command.removeprefix("$ pytest ").split()],
+            [sys.executable, "-m", "pytest", *self.plugins(example), *command.removeprefix("$ pytest ").split()],
             cwd=self.folder,
-            env={**ENVIRONMENT, "COLUMNS": "80"},
+            env={**ENVIRONMENT, "COLUMNS": "80", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -77,6 +79,12 @@ class Samples:
         )
         shown = SECONDS.sub("in …s", done.stdout.strip())
         return None if shown == SECONDS.sub("in …s", expected.strip()) else f"{command}\n{done.stdout}{done.stderr}"
+
+    def plugins(self, example: Example) -> Iterator[str]:
+        """Yield options that load what a page needs alone: whatever else is installed makes pytest slow to start."""
+        needed = [*PLUGINS, *(plugin for name, plugin in SNAPSHOT_PLUGINS.items() if name in example.document.text)]
+        for plugin in (*needed, "no:cacheprovider"):
+            yield from ("-p", plugin)
 
 
 def test_there_are_documents_with_samples() -> None:

@@ -16,6 +16,7 @@ async def test_the_service_conforms(case: conformance.Case) -> None:
     await case.run(InProcessBackend())
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # JSON knows no event loop
 @conformance.parametrize()
 async def test_the_service_conforms_when_everything_goes_through_json(case: conformance.Case) -> None:
     await case.run(InProcessBackend(JsonTransport))

@@ -15,6 +15,7 @@ async def test_the_mock_conforms(case: conformance.Case) -> None:
     await case.run(conformance.MockBackend())
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # JSON knows no event loop
 @conformance.parametrize()
 async def test_the_mock_conforms_when_everything_goes_through_json(case: conformance.Case) -> None:
     await case.run(conformance.MockBackend(JsonTransport))

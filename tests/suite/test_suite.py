@@ -115,13 +115,13 @@ def test_it(case):
     case.run_blocking(conformance.MockBackend(profiles=["core"]), event_loop="trio")
 """
     (tmp_path / "test_mine.py").write_text(program, encoding="utf-8")
-    options = ["-p", "no:anyio", "-p", "no:asyncio", "-p", "no:cacheprovider", "-rA"]
+    options = ["-p", "no:cacheprovider", "-rA"]
     chosen = ["-k", "core-two-turns or files-unknown"]
 
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *chosen, "test_mine.py"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,

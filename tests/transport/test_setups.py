@@ -57,9 +57,11 @@ def test_fixtures_of_each_plugin_work(pytester: pytest.Pytester, monkeypatch: py
     pytester.makepyfile(PROJECT.format(mark=mark, fixture=fixture, argument=argument))
     pytester.makeconftest(BACKENDS)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
     done = pytester.runpytest_subprocess(
-        *("-W", "error", "-n0", "-p", "no:cacheprovider", "-o", "asyncio_default_fixture_loop_scope=function")
+        *("-p", "anyio.pytest_plugin", "-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider"),
+        *("-W", "error", "-o", "asyncio_default_fixture_loop_scope=function"),
     )
 
     times = 2 if is_anyio else 1
