@@ -28,9 +28,7 @@ WITHIN = 0.5
 """Real seconds for a case on a mutant: some never say the end that the case waits for."""
 
 
-@pytest.mark.parametrize(
-    "anyio_backend", ["asyncio"]
-)  # the cases themselves run on both; a mutant shows that one can fail
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # a mutant shows that a case can fail; cases run on both
 @pytest.mark.parametrize(("mutant", "case_id"), PAIRS, ids=[f"{mutant.__name__}-{each}" for mutant, each in PAIRS])
 async def test_a_broken_rule_is_caught_by(mutant: type[Mutant], case_id: str) -> None:
     backend = conformance.MockBackend(mutant)
