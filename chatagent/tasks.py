@@ -41,13 +41,13 @@ class OwnedTask:
 
     __slots__ = (
         "_done",
+        "_home",
         "_ledger",
         "_loop",
         "_on_end",
         "_scope",
         "_task",
         "_task_id",
-        "_token",
         "cancelled",
         "error",
         "name",
@@ -72,7 +72,7 @@ class OwnedTask:
         self._done = Gate(f"the end of {name}")
         self._ledger, self._on_end = ledger, on_end
         self._task_id: int | None = None
-        self._token = current_token()
+        self._home = _current_loop()
         self._loop: asyncio.AbstractEventLoop | None = None
         if ledger is not None:
             ledger.expect()
@@ -93,7 +93,7 @@ class OwnedTask:
     def loop_is_here(self) -> bool:
         """Whether the caller works in the event loop in which the task lives."""
         try:
-            return current_token() == self._token
+            return _current_loop() == self._home
         except RuntimeError:
             return False
 
@@ -175,6 +175,18 @@ class OwnedTask:
         self._done.open()
         if self._ledger is not None:
             self._ledger.leave(self._task_id)
+
+
+def _current_loop() -> object:
+    """Return what tells the current event loop from others; asyncio's own loop, since that is quick.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return current_token()
 
 
 class TaskSet:

@@ -8,13 +8,12 @@ next batch. Who writes what, and when, is the channel's business.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from chatagent.current import current_clock
 from chatagent.errors import InvalidArgumentError, RecordTooLargeError, StoreClosedError
 from chatagent.session.limits import MAX_BATCH, MAX_RECORDS, weigh_record
 from chatagent.session.records import NewRecord, control_type
-from chatagent.session.store import NowaitStore
 from chatagent.session.values import BYTES_PER_WEIGHT
 from chatagent.tasks import OwnedTask
 from chatagent.waiting import Waiter
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from chatagent.clock import Clock
     from chatagent.session.records import Direction
-    from chatagent.session.store import SessionStore
+    from chatagent.session.store import NowaitStore, SessionStore
     from chatagent.tasks import TaskSet
 
 __all__ = ["ChannelWriter"]
@@ -34,6 +33,12 @@ READY_BYTES = 256 << 10
 """With more than this unwritten, `ready` holds the producer back."""
 
 _BATCH_WEIGHT = MAX_BATCH // BYTES_PER_WEIGHT
+
+
+def _as_nowait(store: SessionStore) -> NowaitStore | None:
+    """Return the store if it can append without waiting; what `isinstance` finds out, at a tenth of the cost."""
+    is_nowait = hasattr(store, "append_nowait") and hasattr(store, "data_appender")
+    return cast("NowaitStore", store) if is_nowait else None
 
 
 class _Unwritten(NamedTuple):
@@ -77,7 +82,8 @@ class ChannelWriter:
         clock: Clock | None = None,
     ) -> None:
         self._store = store
-        self._append_nowait = store.append_nowait if isinstance(store, NowaitStore) else None
+        self._nowait_store = _as_nowait(store)
+        self._append_nowait = None if self._nowait_store is None else self._nowait_store.append_nowait
         self._append_data: Callable[[object], int | None] | None = None
         self._session_id = session_id
         self._direction: Direction = direction
@@ -158,8 +164,8 @@ class ChannelWriter:
         return number
 
     def _data_appender(self) -> Callable[[object], int | None]:
-        store = self._store
-        if isinstance(store, NowaitStore) and self._direction == "out" and self._epoch is not None:
+        store = self._nowait_store
+        if store is not None and self._direction == "out" and self._epoch is not None:
             return store.data_appender(self._session_id, self._epoch)
         return lambda data: self.write(NewRecord(data))
 

@@ -152,6 +152,8 @@ def make_run_context(overrides: Mapping[str, Any] | None = None, *, now: float) 
         run=RunInfo(created_at=now, started_at=now),
         batch=sections.pop("batch", None),
     )
+    if not sections:
+        return base
     changed: dict[str, Any] = {}
     for name, values in sections.items():
         if name not in {section.name for section in fields(base)}:

@@ -177,7 +177,7 @@ class Platform:
 
 
 def _with_epoch(context: RunContext, epoch: int) -> RunContext:
-    return replace(context, run=replace(context.run, epoch=epoch))
+    return context if context.run.epoch == epoch else replace(context, run=replace(context.run, epoch=epoch))
 
 
 class _WatchedSnapshots:
