@@ -1,7 +1,7 @@
-"""The pytest plugin: fixtures that make harnesses and models, and transcripts in the reports of failing tests.
+"""The pytest plugin: fixtures for harnesses, models, clients and inference servers, and reports of failing tests.
 
 pytest imports this module in every test run of everybody who has the package installed, so it imports nothing of ours,
-and nothing that pytest has not imported already, before a fixture is used or a test with a harness fails.
+and nothing that pytest has not imported already, before a fixture is used or a test that has one of our objects fails.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -17,9 +17,38 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from chatagent_test.clock import VirtualClock
-    from chatagent_test.fixtures import HarnessFactory, ModelFactory
+    from chatagent_test.fixtures import HarnessFactory, Keeper, MockAgentFactory, ModelFactory
+    from chatagent_test.inference import MockInferenceServer
+    from chatagent_test.network import NetworkGuard
+    from chatagent_test.transport import MockAgentClient
 
-_FACTORY: pytest.StashKey[HarnessFactory] = pytest.StashKey()
+KeeperT = TypeVar("KeeperT", bound="Keeper")
+
+_KEEPERS: pytest.StashKey[list[Keeper]] = pytest.StashKey()
+"""Those that look after what the fixtures have given to a test, in the order of their making."""
+
+_REPORTED = ("chatagent_test.harness", "chatagent_test.inference", "chatagent_test.transport")
+"""The rooms whose objects are told in reports; a test that has imported none of them has none."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    config.addinivalue_line(
+        "markers",
+        "inference(script=..., **options): what `mock_inference` answers, one script a call at whichever endpoint asks,"
+        " and options of `MockInferenceServer`; the test gets the fixture without naming it.",
+    )
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give a marked test its server, whether it names the fixture or not."""
+    if item.get_closest_marker("inference") is None or not isinstance(item, pytest.Function):
+        return
+    if "mock_inference" not in item.fixturenames:
+        item.fixturenames.append("mock_inference")
+
+
+# Agents and models --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -32,7 +61,8 @@ def chat_harness(request: pytest.FixtureRequest) -> Generator[HarnessFactory, No
     """
     from chatagent_test.fixtures import HarnessFactory
 
-    factory = request.node.stash[_FACTORY] = HarnessFactory()
+    factory = HarnessFactory()
+    _keep(request, factory)
     yield factory
     factory.check_abandoned()
 
@@ -53,17 +83,117 @@ def virtual_clock() -> VirtualClock:
     return VirtualClock()
 
 
+# Clients ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mock_agent_options() -> dict[str, Any]:
+    """Give the arguments of `create_mock_agent_client` for `mock_agent` and `mock_agent_factory`; override it."""
+    return {}
+
+
+@pytest.fixture
+def mock_agent_factory(request: pytest.FixtureRequest, mock_agent_options: dict[str, Any]) -> MockAgentFactory:
+    """Give what makes clients over scripted backends: it takes the arguments of `create_mock_agent_client`.
+
+    Behind the test function they are closed, in its own task. The test fails if scripts or faults are left that nobody
+    met.
+    """
+    from chatagent_test.fixtures import MockAgentFactory
+
+    return _keep(request, MockAgentFactory(mock_agent_options))
+
+
+@pytest.fixture
+def mock_agent(mock_agent_factory: MockAgentFactory) -> MockAgentClient:
+    """Give a real client over a scripted backend, made with `mock_agent_options`, and closed behind the test."""
+    return mock_agent_factory()
+
+
+# Providers and the network ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mock_inference(request: pytest.FixtureRequest) -> Generator[MockInferenceServer, None, None]:
+    """Give a strict `MockInferenceServer` on a loopback port, set up as `@pytest.mark.inference` says.
+
+    It is closed behind the test function. The test fails if the server was asked what nobody expected, or if something
+    is left over that was expected.
+    """
+    from chatagent_test.fixtures import InferenceKeeper
+
+    marker = request.node.get_closest_marker("inference")
+    keeper = InferenceKeeper() if marker is None else InferenceKeeper(marker.args, marker.kwargs)
+    keeper.server.__enter__()
+    _keep(request, keeper)
+    yield keeper.server
+    for problem in keeper.close():
+        raise problem
+
+
+@pytest.fixture
+def mock_inference_environment(mock_inference: MockInferenceServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Lead SDK clients that are made from the environment to `mock_inference`; give the variables that are set.
+
+    They are restored behind the test. `ANTHROPIC_AUTH_TOKEN` is taken away meanwhile, since that SDK would send it.
+    """
+    variables = mock_inference.environment()
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
+    return variables
+
+
+@pytest.fixture(scope="session")
+def mock_inference_session() -> Generator[MockInferenceServer, None, None]:
+    """Give one `MockInferenceServer` to all tests, for what is started once and keeps its address.
+
+    It is not strict: it echoes what nobody expects, and forgets nothing from one test to the next.
+    """
+    from chatagent_test.inference import MockInferenceServer
+
+    with MockInferenceServer() as server:
+        yield server
+
+
+@pytest.fixture
+def no_network() -> Generator[NetworkGuard, None, None]:
+    """Let HTTP requests of the test fail that go beyond this machine; give the guard, whose `denied` has them."""
+    from chatagent_test.network import deny_network
+
+    with deny_network(scope="thread") as guard:
+        yield guard
+
+
+# Behind the test ----------------------------------------------------------------------------------------------------
+
+
+def _keep(request: pytest.FixtureRequest, keeper: KeeperT) -> KeeperT:
+    request.node.stash.setdefault(_KEEPERS, []).append(keeper)
+    return keeper
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Let an async test close its harnesses itself: a fixture of pytest-asyncio is torn down in another task."""
+    """Close behind the test what its fixtures gave, so that what is found then fails the test itself.
+
+    An async test does so itself: a fixture of pytest-asyncio is torn down in another task.
+    """
     test = item.obj if isinstance(item, pytest.Function) else None
-    if _FACTORY not in item.stash or not inspect.iscoroutinefunction(test):
-        return (yield)
-    factory = item.stash[_FACTORY]
+    keepers = item.stash.get(_KEEPERS, None)
+    if not keepers or not inspect.iscoroutinefunction(test):
+        result = yield
+        if _KEEPERS in item.stash:
+            from chatagent_test.fixtures import close_behind
+
+            close_behind(item.stash[_KEEPERS])
+        return result
 
     @functools.wraps(test)
     async def closing(*args: Any, **kwargs: Any) -> Any:
-        return await factory.run(test, *args, **kwargs)
+        from chatagent_test.fixtures import run_and_close
+
+        return await run_and_close(keepers, test, *args, **kwargs)
 
     item.obj = closing  # type: ignore[attr-defined] - a Function, as `test` is one
     try:
@@ -76,14 +206,17 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Attach what happened in each harness that a failing test has, in a section of its own."""
+    """Attach what happened in each harness, client and inference server that a failing test has."""
     report = yield
-    factory = item.stash.get(_FACTORY, None)
-    if report.failed and factory is not None:
-        factory.has_failed = True
-    if report.failed and "chatagent_test.harness.harness" in sys.modules:
-        from chatagent_test.fixtures import transcripts
+    if not report.failed:
+        return report
+    keepers = item.stash.get(_KEEPERS, None) or ()
+    for keeper in keepers:
+        keeper.has_failed = True
+    if any(room in sys.modules for room in _REPORTED):
+        from chatagent_test.fixtures import report_sections
 
+        made = [each for keeper in keepers for each in keeper.given]
         values = [*item.funcargs.values()] if isinstance(item, pytest.Function) else []
-        report.sections += transcripts(factory, values, call.excinfo and call.excinfo.tb)
+        report.sections += report_sections([*made, *values], call.excinfo and call.excinfo.tb)
     return report

@@ -5,30 +5,15 @@ All scenarios are one project, which is run once; it keeps its reports as data.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from collections import Counter
 from textwrap import dedent
-from typing import Any
 
 import pytest
 
-from plugin.projects import AGENT, ANYIO, INI, PLUGINS
+from plugin.projects import AGENT, ANYIO, Reports, run_reporting
 
 SCENARIOS: dict[str, str] = {}
 """The test modules of the project, by name."""
 
-REPORTING = """
-import json
-
-def pytest_runtest_logreport(report):
-    kept = {"test": report.nodeid, "when": report.when, "outcome": report.outcome}
-    kept |= {"text": report.longreprtext, "sections": report.sections}
-    with open("reports.jsonl", "a") as file:
-        print(json.dumps(kept), file=file)
-"""
 BROKEN = """
     @chat.agent(id="broken")
     async def broken(event):
@@ -53,59 +38,11 @@ def scenario(name: str, *blocks: str, head: str = ANYIO) -> str:
     return name
 
 
-class Reports:
-    """The reports of the project's run."""
-
-    def __init__(self, lines: list[str]) -> None:
-        self._all: list[dict[str, Any]] = [json.loads(line) for line in lines]
-
-    def of(self, name: str) -> list[dict[str, Any]]:
-        """Return those of one scenario."""
-        return [each for each in self._all if each["test"].startswith(f"test_{name}.py::")]
-
-    def outcomes(self, name: str) -> Counter[str]:
-        """Count the calls that passed or failed, and the errors around them."""
-        kinds = {("call", "passed"): "passed", ("call", "failed"): "failed"}
-        found = ((each["when"], each["outcome"]) for each in self.of(name))
-        return Counter(kinds.get(each, "errors") for each in found if each[0] == "call" or each[1] == "failed")
-
-    def failures(self, name: str) -> list[dict[str, Any]]:
-        """Return the reports of what failed."""
-        return [each for each in self.of(name) if each["outcome"] == "failed"]
-
-    def errors(self, name: str) -> list[str]:
-        """Return the lines of the failures that pytest marks as their error."""
-        lines = [line for each in self.failures(name) for line in each["text"].splitlines()]
-        return [line[1:].strip() for line in lines if line.startswith("E ")]
-
-    def transcripts(self, name: str) -> list[tuple[str, str]]:
-        """Return the sections with transcripts: title and text."""
-        sections = [tuple(section) for each in self.failures(name) for section in each["sections"]]
-        return [section for section in sections if section[0].startswith("chatagent transcript")]
-
-
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Reports:
-    folder = tmp_path_factory.mktemp("project")
-    files = {"conftest": REPORTING, "greeter": dedent(AGENT)}
-    files |= {f"test_{name}": source for name, source in SCENARIOS.items()}
-    for name, source in files.items():
-        (folder / f"{name}.py").write_text(source, encoding="utf-8")
-    (folder / "pytest.ini").write_text(INI, encoding="utf-8")
-    surroundings = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
-    plugins = [option for name in PLUGINS for option in ("-p", name)]
+    files = {"greeter": AGENT, **{f"test_{name}": source for name, source in SCENARIOS.items()}}
 
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *plugins, "-p", "no:cacheprovider"],
-        cwd=folder,
-        env={**surroundings, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.returncode == 1, done.stdout + done.stderr
-    return Reports((folder / "reports.jsonl").read_text(encoding="utf-8").splitlines())
+    return run_reporting(tmp_path_factory.mktemp("project"), files)
 
 
 UNTOLD = scenario(
@@ -155,7 +92,7 @@ SEVERAL = scenario(
 def test_failures_of_several_harnesses_are_told_together(reports: Reports) -> None:
     assert reports.outcomes(SEVERAL) == {"failed": 2}
     for failure in reports.failures(SEVERAL):
-        assert "ExceptionGroup: what no driver has told (2 sub-exceptions)" in failure["text"]
+        assert "ExceptionGroup: what was found behind the test (2 sub-exceptions)" in failure["text"]
 
 
 FIRST = scenario(

@@ -17,6 +17,18 @@ if TYPE_CHECKING:
 pytest_plugins = ["pytester"]
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+FIXTURES = {
+    "chat_harness": "Give what makes harnesses:",
+    "mock_agent": "Give a real client over a scripted backend,",
+    "mock_agent_factory": "Give what makes clients over scripted backends:",
+    "mock_agent_options": "Give the arguments of `create_mock_agent_client`",
+    "mock_inference": "Give a strict `MockInferenceServer`",
+    "mock_inference_environment": "Lead SDK clients that are made from the environment",
+    "mock_inference_session [[]session scope]": "Give one `MockInferenceServer` to all tests,",
+    "mock_model": "Give what makes scripted models:",
+    "no_network": "Let HTTP requests of the test fail",
+    "virtual_clock": "Give a virtual clock,",
+}
 LOADED = """
 import sys, pytest
 before = set(sys.modules)
@@ -69,13 +81,11 @@ def test_the_fixtures_are_listed_with_what_they_are_for(
 ) -> None:
     result = run(pytester, monkeypatch, {"test_nothing": ""}, "--fixtures")
 
-    result.stdout.fnmatch_lines(
-        [
-            "chat_harness*",
-            "    Give what makes harnesses: *",
-            "mock_model*",
-            "    Give what makes scripted models: *",
-            "virtual_clock*",
-            "    Give a virtual clock, *",
-        ]
-    )
+    for name, purpose in FIXTURES.items():
+        result.stdout.fnmatch_lines([f"{name} *", f"    {purpose} *"])
+
+
+def test_the_marker_is_registered(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run(pytester, monkeypatch, {"test_nothing": ""}, "--markers")
+
+    result.stdout.fnmatch_lines(["@pytest.mark.inference(script=..., [*][*]options): what `mock_inference` answers, *"])

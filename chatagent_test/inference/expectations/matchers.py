@@ -21,21 +21,27 @@ __all__ = ["RequestMatcher"]
 
 @dataclass(frozen=True, slots=True)
 class RequestMatcher:
-    """Which requests are meant: an endpoint, a kind (or either), and what the request says.
+    """Which requests are meant: an endpoint (or any), a kind (or either), and what the request says.
 
     Start with `RequestMatcher.any(endpoint)`: plain SDK calls carry none of the headers that mark user-facing turns.
     """
 
-    endpoint: InferenceEndpoint
+    endpoint: InferenceEndpoint | None
+    """`None` for whichever of the inference endpoints is asked."""
     kind: RequestKind | None = None
     conditions: tuple[Condition, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "endpoint", _endpoint(self.endpoint))
 
+    @property
+    def endpoints(self) -> tuple[InferenceEndpoint, ...]:
+        """Where the requests that are meant may come."""
+        return tuple(InferenceEndpoint) if self.endpoint is None else (self.endpoint,)
+
     @classmethod
-    def any(cls, endpoint: InferenceEndpoint) -> RequestMatcher:
-        """Return a matcher of every request to an endpoint."""
+    def any(cls, endpoint: InferenceEndpoint | None = None) -> RequestMatcher:
+        """Return a matcher of every request to an endpoint, or to all three of them."""
         return cls(endpoint)
 
     @classmethod
@@ -91,15 +97,16 @@ class RequestMatcher:
     def matches(self, entry: LogEntry) -> bool:
         """Whether a request is one of those that are meant."""
         return (
-            entry.path == self.endpoint.value
+            entry.path in [each.value for each in self.endpoints]
             and self.kind in (None, entry.kind)
             and all(condition.problem(entry) is None for condition in self.conditions)
         )
 
     def why_not(self, entry: LogEntry, classifier: RequestClassifier) -> str | None:
         """Return everything that keeps a request from being one of those that are meant; `None` if nothing does."""
-        if entry.path != self.endpoint.value:
-            return f"its endpoint is {entry.path}, wanted {self.endpoint.value}"
+        wanted = [each.value for each in self.endpoints]
+        if entry.path not in wanted:
+            return f"its endpoint is {entry.path}, wanted {' or '.join(wanted)}"
         problems: list[str] = []
         if self.kind not in (None, entry.kind) and entry.kind is not None:
             _, reason = classifier.decide(entry)
@@ -108,8 +115,8 @@ class RequestMatcher:
         return "; ".join(problems) or None
 
 
-def _endpoint(given: object) -> InferenceEndpoint:
-    if isinstance(given, InferenceEndpoint):
+def _endpoint(given: object) -> InferenceEndpoint | None:
+    if given is None or isinstance(given, InferenceEndpoint):
         return given
     known = ", ".join(each.name for each in InferenceEndpoint)
     raise InvalidArgumentError(argument="endpoint", value=given, problem=f"it is an InferenceEndpoint: {known}")

@@ -207,7 +207,7 @@ class Expecting:
         if not isinstance(cast("object", matcher), RequestMatcher):
             problem = "give a RequestMatcher, such as `RequestMatcher.any(InferenceEndpoint.MESSAGES)`"
             raise InvalidArgumentError(argument="matcher", value=matcher, problem=problem)
-        answers = checked_answers(response, [matcher.endpoint])
+        answers = checked_answers(response, matcher.endpoints)
         arrived, count = self._core.log.arrived, len(answers)
         return Expected(name, matcher, answers, registered_after=arrived, wanted=count, timing=timing, fault=fault)
 

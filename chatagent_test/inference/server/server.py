@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import weakref
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from chatagent_test.inference.errors import ServerClosedError, ServerNotStartedE
 from chatagent_test.inference.expectations.classifying import as_classifier
 from chatagent_test.inference.server.adjusting import Adjusting
 from chatagent_test.inference.server.asgi import ASGIApp
-from chatagent_test.inference.server.clients import ClientFactories
+from chatagent_test.inference.server.clients import DUMMY_KEY, ClientFactories
 from chatagent_test.inference.server.core import Core
 from chatagent_test.inference.server.expecting import Expecting
 from chatagent_test.inference.server.host import Host
@@ -145,12 +146,36 @@ class MockInferenceServer(Adjusting, Expecting, Watching, ClientFactories):
         """The same server as an ASGI application; it needs no port."""
         return self._app
 
+    def environment(self) -> dict[str, str]:
+        """Return the variables by which SDKs that are made without arguments find the server.
+
+        They are `OPENAI_BASE_URL`, `OPENAI_API_KEY`, `ANTHROPIC_BASE_URL` and `ANTHROPIC_API_KEY`, and `NO_PROXY`, so
+        that a proxy of the machine is not asked for it. The keys are what `required_auth` asks for, or dummies.
+
+        Raises:
+            ServerNotStartedError: it listens to no port.
+        """
+        key = self._core.knobs.required_auth or DUMMY_KEY
+        unproxied = ",".join(filter(None, [os.environ.get("no_proxy") or os.environ.get("NO_PROXY"), "127.0.0.1"]))
+        return {
+            "OPENAI_BASE_URL": self.openai_base_url,
+            "OPENAI_API_KEY": key,
+            "ANTHROPIC_BASE_URL": self.anthropic_base_url,
+            "ANTHROPIC_API_KEY": key,
+            "NO_PROXY": unproxied,
+            "no_proxy": unproxied,
+        }
+
     # Closing -----------------------------------------------------------------------------------------------------
 
     @property
     def is_closed(self) -> bool:
         """Whether it takes no more requests."""
         return self._core.is_closed
+
+    def problems(self) -> list[str]:
+        """Return what a strict server raises at its close, as things stand."""
+        return self._core.problems()
 
     def close(self) -> None:
         """Stop the server: open every barrier, give answers a second to end, break off the rest.
