@@ -1,13 +1,15 @@
 """A bot that brings a chat agent into a chat workspace: one thread of the workspace is one thread of the agent.
 
 It knows the agent's client and the workspace, and nothing of how the agent is run. `test_slack_bot.py` beside it tests
-it over a scripted backend.
+it over a scripted backend, and over the agent of `support_agent.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+from pydantic_core import to_jsonable_python
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -91,4 +93,5 @@ class SlackBot:
 
 
 def _question(action: PendingAction) -> str:
-    return f"May I call {action.tool_name} with {action.input}?"
+    given = to_jsonable_python(action.input)  # a model, if the client knows what the agent's tools take
+    return f"May I call {action.tool_name} with {given}?"

@@ -1,19 +1,26 @@
-"""Tests of the bot, over a scripted backend. What they need of one is the fixture `agent` alone."""
+"""Tests of the bot, over a scripted backend, and over the agent itself with a scripted model.
+
+The fixture `agent` is all that changes. The scripted backend is given the agent's contract, so that no test scripts
+what the agent could not say.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from chatagent_test import create_mock_agent_client, reply
+from chatagent_test import MockLanguageModel, create_in_process_client, create_mock_agent_client, reply
 from slack_bot import SlackBot
+from support_agent import create_support_agent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from chatagent_test import MockAgentClient
+    from chatagent_test import InProcessClient, MockAgentClient
+
+    Backend: TypeAlias = MockAgentClient | InProcessClient
 
 pytestmark = pytest.mark.anyio
 
@@ -45,9 +52,13 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.fixture
-async def agent(anyio_backend: str) -> AsyncIterator[MockAgentClient]:
-    async with create_mock_agent_client() as mock:
+@pytest.fixture(params=["scripted", "in process"])
+async def agent(request: pytest.FixtureRequest, anyio_backend: str) -> AsyncIterator[Backend]:
+    if request.param == "scripted":
+        mock = create_mock_agent_client(contract=create_support_agent(MockLanguageModel()))
+    else:
+        mock = create_in_process_client(create_support_agent)
+    async with mock:
         yield mock
 
 
@@ -57,11 +68,11 @@ def workspace() -> FakeWorkspace:
 
 
 @pytest.fixture
-def bot(agent: MockAgentClient, workspace: FakeWorkspace) -> SlackBot:
+def bot(agent: Backend, workspace: FakeWorkspace) -> SlackBot:
     return SlackBot(agent.client, workspace)
 
 
-async def test_an_answer_grows_in_its_message(agent: MockAgentClient, workspace: FakeWorkspace, bot: SlackBot) -> None:
+async def test_an_answer_grows_in_its_message(agent: Backend, workspace: FakeWorkspace, bot: SlackBot) -> None:
     agent.responses.queue(reply.assistant(reply.text("Four euros.", chunks=["Four ", "euros."])))
 
     await bot.on_message("c-1", "What is a coffee?")
@@ -70,7 +81,7 @@ async def test_an_answer_grows_in_its_message(agent: MockAgentClient, workspace:
 
 
 async def test_each_channel_is_a_conversation_of_its_own(
-    agent: MockAgentClient, workspace: FakeWorkspace, bot: SlackBot
+    agent: Backend, workspace: FakeWorkspace, bot: SlackBot
 ) -> None:
     agent.responses.for_thread("c-1").queue(reply.assistant("One."))
     agent.responses.for_thread("c-2").queue(reply.assistant("Two."))
@@ -83,7 +94,7 @@ async def test_each_channel_is_a_conversation_of_its_own(
 
 @pytest.mark.parametrize(("button", "answer"), [("Approve", "Refunded."), ("Refuse", "Then I leave it.")])
 async def test_a_refund_needs_a_click(
-    agent: MockAgentClient, workspace: FakeWorkspace, bot: SlackBot, button: str, answer: str
+    agent: Backend, workspace: FakeWorkspace, bot: SlackBot, button: str, answer: str
 ) -> None:
     agent.responses.queue(
         reply.assistant(reply.tool("refund").approval({"order": 7})),
@@ -99,7 +110,7 @@ async def test_a_refund_needs_a_click(
     assert bot.questions == {}
 
 
-async def test_a_failure_can_be_tried_again(agent: MockAgentClient, workspace: FakeWorkspace, bot: SlackBot) -> None:
+async def test_a_failure_can_be_tried_again(agent: Backend, workspace: FakeWorkspace, bot: SlackBot) -> None:
     agent.responses.queue(reply.error("the model is overloaded"), reply.assistant("Four euros."))
 
     await bot.on_message("c-1", "What is a coffee?")

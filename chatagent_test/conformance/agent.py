@@ -31,7 +31,8 @@ from chatagent_test.conformance.contract import (
     ReviewOutput,
     ReviewQuestion,
 )
-from chatagent_test.conformance.replies import HeldReply, check_playable, model_calls, speak
+from chatagent_test.conformance.replies import HeldReply, check_playable
+from chatagent_test.in_process.speaking import model_calls, speak
 from chatagent_test.language_model import MockLanguageModel, RawStreamResult
 from chatagent_test.transport.scripts import (
     AssistantScript,

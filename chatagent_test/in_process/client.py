@@ -14,6 +14,7 @@ from chatagent.session import InMemorySessionStore
 from chatagent.waiting import Ledger
 from chatagent_test.clock import VirtualClock
 from chatagent_test.in_process.harness import InProcessHarness, WatchedTransport
+from chatagent_test.in_process.responses import InProcessResponses, ReplyingModel
 from chatagent_test.language_model import MockLanguageModel
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class InProcessClient:
         service: AgentService,
         harness: InProcessHarness,
         *,
-        model: MockLanguageModel | None,
+        model: MockLanguageModel,
         strict: bool,
     ) -> None:
         self.client = client
@@ -52,7 +53,10 @@ class InProcessClient:
         self.clock = harness.clock
         """The clock of everything."""
         self.model = model
-        """The model that the agent asks, if it was given here."""
+        """The model that the agent asks, if it was made for it; `setup_locals` may hand it to an agent that was not."""
+        replying = model if isinstance(model, ReplyingModel) else None
+        self.responses = InProcessResponses(replying, service.contract)
+        """What the model says, unless it was given here with a script of its own: `reply` scripts, one a turn."""
         self._strict = strict
 
     async def __aenter__(self) -> Self:
@@ -81,8 +85,9 @@ class InProcessClient:
     def _raise_untold(self) -> None:
         for error in (*self.harness.misuses, *self.service.untold_errors):
             raise error
-        if self.model is not None:
-            self.model.assert_done()
+        self.model.assert_done()
+        if isinstance(self.model, ReplyingModel):
+            self.model.check_unused()
 
 
 def create_in_process_client(
@@ -105,6 +110,7 @@ def create_in_process_client(
     Args:
         agent: the agent; or a function that makes it for the model.
         model: what the function is given: a model, or the scripts of one. With an agent it is only checked at the end.
+            Without it the model says what `responses.queue` is given.
         client_data: what each request carries.
         clock: `"virtual"`, `"real"`, or a clock of your own.
         auto_advance: whether virtual time moves while a client waits; `False` leaves it to `advance`.
@@ -119,19 +125,18 @@ def create_in_process_client(
         AgentNotRegisteredError: `agent` is no agent, and makes none.
         InvalidArgumentError: an option with a value that it cannot have.
     """
-    asked = model if isinstance(model, MockLanguageModel) or model is None else MockLanguageModel(model)
-    if not isinstance(agent, ChatAgent):
-        if not callable(agent):
-            raise AgentNotRegisteredError(agent)
-        asked = asked or MockLanguageModel()
-        agent = agent(asked)
-    if not isinstance(agent, ChatAgent):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-        raise AgentNotRegisteredError(agent)
     if not wait_timeout > 0:
         raise InvalidArgumentError(argument="wait_timeout", value=wait_timeout, problem="it is more than 0 seconds")
     time, ledger, ids = _make_clock(clock), Ledger(), _CountedIds()
     sessions = InMemorySessionStore(clock=time)
     harness = InProcessHarness(time, ledger, sessions, auto_advance=auto_advance, wait_timeout=wait_timeout)
+    asked = _make_model(model, harness)
+    if not isinstance(agent, ChatAgent):
+        if not callable(agent):
+            raise AgentNotRegisteredError(agent)
+        agent = agent(asked)
+    if not isinstance(agent, ChatAgent):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise AgentNotRegisteredError(agent)
     service = AgentService(
         agent,
         sessions=sessions,
@@ -166,6 +171,14 @@ class _CountedIds:
 
     def __call__(self, kind: str) -> str:
         return f"{kind}-{next(self._numbers.setdefault(kind, count(1)))}"
+
+
+def _make_model(
+    model: MockLanguageModel | Script | list[Script] | None, harness: InProcessHarness
+) -> MockLanguageModel:
+    if model is None:
+        return ReplyingModel(harness.turn_count)
+    return model if isinstance(model, MockLanguageModel) else MockLanguageModel(model)
 
 
 def _make_clock(clock: Literal["virtual", "real"] | Clock) -> Clock:

@@ -107,6 +107,11 @@ class InProcessHarness:
         watch.run_begins()
         return watch
 
+    def turn_count(self, thread_id: str) -> int:
+        """Return how many turns of a thread have begun."""
+        watch = self._threads.get(thread_id)
+        return 0 if watch is None else len(watch.turns)
+
     async def advance(self, seconds: float) -> None:
         """Move virtual time on, from deadline to deadline, letting the agent work in between.
 

@@ -8,7 +8,7 @@ from typing import Final
 
 __all__ = ["calling_place"]
 
-_HERE: Final = str(Path(__file__).parent)
+_HERE: Final = (str(Path(__file__).parent), str(Path(__file__).parents[1] / "in_process"))
 
 
 def calling_place() -> str:
