@@ -45,7 +45,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     if item.get_closest_marker("inference") is None or not isinstance(item, pytest.Function):
         return
     if "mock_inference" not in item.fixturenames:
-        item.fixturenames.append("mock_inference")
+        item.fixturenames = [*item.fixturenames, "mock_inference"]  # a list that all cases of a function share
 
 
 # Agents and models --------------------------------------------------------------------------------------------------

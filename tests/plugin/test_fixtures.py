@@ -129,6 +129,11 @@ PLAIN = """
         pass
 
 
+    @pytest.mark.parametrize("case", [pytest.param(1, marks=pytest.mark.inference(allow_echo=True)), 2])
+    def test_a_mark_of_one_case(request, case):
+        assert ("mock_inference" in request.fixturenames) == (case == 1)
+
+
     def test_an_error_that_was_swallowed(mock_inference):
         try:
             ask(mock_inference.openai_client())
@@ -248,7 +253,7 @@ def test_tests_without_a_loop(reports: Reports) -> None:
         "test_an_option_without_a_name": f"{wrong}{UNNAMED}",
         "test_a_client_of_a_test_without_a_loop": UNUSED,
     }
-    assert Counter(ends.values())["passed"] == 8
+    assert Counter(ends.values())["passed"] == 10
 
 
 def test_the_report_has_the_requests_and_what_was_not_met(reports: Reports) -> None:

@@ -455,3 +455,27 @@ def test_nothing_is_told_when_all_was_met(server: MockInferenceServer) -> None:
     ask(server)
 
     server.assert_all_satisfied()
+
+
+def test_a_matcher_of_every_endpoint_answers_wherever_it_is_asked(server: MockInferenceServer) -> None:
+    said = [script.text(endpoint.name) for endpoint in InferenceEndpoint]
+    server.expect_response("any", RequestMatcher.any().where(last_user="hi"), said)
+
+    answers = [ask(server, endpoint) for endpoint in InferenceEndpoint]
+
+    assert [endpoint.name in answer.text for endpoint, answer in zip(InferenceEndpoint, answers, strict=True)] == [
+        True
+    ] * 3
+    assert server.problems() == []
+
+
+def test_a_matcher_of_every_endpoint_says_why_a_request_is_not_meant(server: MockInferenceServer) -> None:
+    server.expect_response("any", RequestMatcher.any().where(last_user="weather"), answer("any"))
+
+    ask(server, MESSAGES)
+
+    assert server.problems()[-1] == "    not `any`: the last user message is 'hi', wanted 'weather' in it"
+    entry = LogEntry("GET", "/v1/models", None)
+    assert RequestMatcher.any().why_not(entry, RequestClassifier()) == (
+        "its endpoint is /v1/models, wanted /v1/chat/completions or /v1/responses or /v1/messages"
+    )

@@ -336,3 +336,28 @@ def test_json_that_is_nested_too_deeply_is_refused() -> None:
         answer = httpx2.post(f"{server.url}/messages", content=b"[" * 100_000, headers=headers)
 
     assert answer.status_code == 400
+
+
+def test_the_environment_leads_clients_to_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.setenv("no_proxy", "example.com")
+    with MockInferenceServer(required_auth="secret") as server:
+        variables = server.environment()
+
+        assert variables == {
+            "OPENAI_BASE_URL": server.openai_base_url,
+            "OPENAI_API_KEY": "secret",
+            "ANTHROPIC_BASE_URL": server.anthropic_base_url,
+            "ANTHROPIC_API_KEY": "secret",
+            "NO_PROXY": "example.com,127.0.0.1",
+            "no_proxy": "example.com,127.0.0.1",
+        }
+
+
+def test_a_server_without_a_port_has_no_environment() -> None:
+    server = MockInferenceServer(listen=False)
+
+    with pytest.raises(ServerNotStartedError):
+        server.environment()
+
+    server.close()
