@@ -9,7 +9,12 @@ if TYPE_CHECKING:
     from chatagent_test.clock import VirtualClock
     from chatagent_test.crashes import CrashingChat, CrashPointKind, CrashReport, CrashViolation, explore_crashes
     from chatagent_test.harness import ChatAgentHarness, Mode, PendingTurn, Turn, Until, mock_chat_agent
-    from chatagent_test.in_process import InProcessClient, InProcessHarness, create_in_process_client
+    from chatagent_test.in_process import (
+        InProcessClient,
+        InProcessHarness,
+        InProcessResponses,
+        create_in_process_client,
+    )
     from chatagent_test.inference import (
         AgentTurnExpectation,
         Expectation,
@@ -84,6 +89,7 @@ __all__ = [
     "HookCall",
     "InProcessClient",
     "InProcessHarness",
+    "InProcessResponses",
     "InferenceEndpoint",
     "JsonBody",
     "LoggedRequest",
@@ -166,7 +172,12 @@ _HOMES = {
         "explore_crashes",
     ),
     "chatagent_test.harness": ("ChatAgentHarness", "Mode", "PendingTurn", "Turn", "Until", "mock_chat_agent"),
-    "chatagent_test.in_process": ("InProcessClient", "InProcessHarness", "create_in_process_client"),
+    "chatagent_test.in_process": (
+        "InProcessClient",
+        "InProcessHarness",
+        "InProcessResponses",
+        "create_in_process_client",
+    ),
     "chatagent_test.inference": (
         "AgentTurnExpectation",
         "Expectation",

@@ -95,9 +95,9 @@ class ReplyingModel(MockLanguageModel):
         if unused:
             raise UnusedScriptsError(unused)
 
-    async def _answer(self, options: CallOptions) -> RawStreamResult:
+    async def _answer(self, _: CallOptions) -> RawStreamResult:
         thread_id = chat.session_id
-        claimed = await self._claim(thread_id, options)
+        claimed = await self._claim(thread_id)
         script = claimed.queued.script
         if isinstance(script, ErrorScript):
             raise RuntimeError(script.message)  # noqa: TRY004 - what the script says
@@ -110,7 +110,7 @@ class ReplyingModel(MockLanguageModel):
             raise ScriptError(problem)
         return {"stream": self._speak(claimed.calls.popleft())}
 
-    async def _claim(self, thread_id: str, options: CallOptions) -> _Claimed:
+    async def _claim(self, thread_id: str) -> _Claimed:
         """Return the script of the turn that is on; its first call takes one from the queue."""
         turn = self._turn_count(thread_id)
         claimed = self._claimed.get(thread_id)
@@ -118,7 +118,7 @@ class ReplyingModel(MockLanguageModel):
             return claimed
         queued = self._take(thread_id)
         while queued is None:
-            await self._wait(options)
+            await self._wait()
             queued = self._take(thread_id)
         if claimed is not None and any(claimed.calls):
             self.unexpected.append(f"the rest of {claimed.queued}")
@@ -134,19 +134,14 @@ class ReplyingModel(MockLanguageModel):
                     return queued
         return None
 
-    async def _wait(self, options: CallOptions) -> None:
-        """Wait for a script; the clock stands still, and an abort of the call ends the wait."""
+    async def _wait(self) -> None:
+        """Wait for a script; the clock stands still."""
         waiter = Waiter("a script for its answer: call responses.queue(...)", stops_time=True)
         self._waiters.append(waiter)
-        forget = None if options.abort_signal is None else options.abort_signal.add_callback(waiter.wake)
         try:
             await waiter.wait()
         finally:
             self._waiters.remove(waiter)
-            if forget is not None:
-                forget()
-        if options.abort_signal is not None:
-            options.abort_signal.raise_if_aborted()
 
     def _speak(self, parts: list[ReplyPart]) -> AsyncGenerator[ModelStreamPart]:
         return speak(parts, self._ids_of(parts))

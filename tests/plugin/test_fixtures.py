@@ -52,6 +52,20 @@ TESTS = """
         assert await ask(mock_agent) == "Another."
 
 
+    async def test_the_network_of_a_loop_that_began_before_the_guard(shop, no_network):
+        import httpx2
+
+        from chatagent_test import NetworkDeniedError
+
+        async with httpx2.AsyncClient() as client:
+            try:
+                await client.get("https://example.invalid/")
+            except NetworkDeniedError:
+                pass
+        assert [denied.url for denied in no_network.denied] == ["https://example.invalid/"]
+        assert await ask(shop) == "Open."
+
+
     async def test_a_provider(mock_inference):
         from chatagent_test import InferenceEndpoint, RequestMatcher, script
 
@@ -160,8 +174,8 @@ PLAIN = """
 
     def test_the_network(no_network):
         with pytest.raises(NetworkDeniedError):
-            httpx2.get("https://example.com/")
-        assert [denied.url for denied in no_network.denied] == ["https://example.com/"]
+            httpx2.get("https://example.invalid/")
+        assert [denied.url for denied in no_network.denied] == ["https://example.invalid/"]
 
 
     @pytest.fixture
@@ -217,6 +231,7 @@ ENDS = {
     "test_a_client": "passed",
     "test_two_clients": "passed",
     "test_a_client_that_another_fixture_has": "passed",
+    "test_the_network_of_a_loop_that_began_before_the_guard": "passed",
     "test_a_provider": "passed",
     "test_a_script_that_nobody_claims": UNUSED,
     "test_a_test_that_fails_itself": "call: AssertionError: assert 'Said.' == 'Another.'",
