@@ -13,6 +13,7 @@ pytestmark = pytest.mark.anyio
 
 @conformance.parametrize()
 async def test_the_service_conforms(case: conformance.Case) -> None:
+    """MTR-151, in process."""
     await case.run(InProcessBackend())
 
 
