@@ -16,6 +16,8 @@ from chatagent_test import mock_chat_agent, script
 from chatagent_test.harness.blocking import BlockingWatch
 
 pytestmark = pytest.mark.anyio
+ON_ONE_BACKEND = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+"""Each of these blocks for a real second, and no backend has a part in it; one test below shows it on both."""
 
 A_LITTLE = 1.05
 """Real seconds: more than the limit."""
@@ -35,6 +37,7 @@ async def test_a_hook_that_blocks_is_named_where_the_test_waits() -> None:
     assert warning.filename == __file__
 
 
+@ON_ONE_BACKEND
 async def test_a_tool_that_blocks_is_named() -> None:
     @tool
     async def dig(depth: int) -> str:
@@ -51,6 +54,7 @@ async def test_a_tool_that_blocks_is_named() -> None:
     assert turn.text == "dug"
 
 
+@ON_ONE_BACKEND
 async def test_a_run_that_blocks_and_never_returns_is_named_in_the_error_of_the_wait() -> None:
     async def run(event: Any) -> None:
         block(event)
@@ -61,6 +65,7 @@ async def test_a_run_that_blocks_and_never_returns_is_named_in_the_error_of_the_
             await harness.send_message("hello")
 
 
+@ON_ONE_BACKEND
 async def test_what_blocks_while_the_harness_closes_is_named() -> None:
     harness = mock_chat_agent(agent_of(on_boot=block))
     await harness.__aenter__()
