@@ -117,11 +117,12 @@ def test_it(case):
     (tmp_path / "test_mine.py").write_text(program, encoding="utf-8")
     options = ["-p", "no:cacheprovider", "-rA"]
     chosen = ["-k", "core-two-turns or files-unknown"]
+    surroundings = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
 
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *chosen, "test_mine.py"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env={**surroundings, "PYTHONPATH": str(ROOT), "COLUMNS": "200", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,
