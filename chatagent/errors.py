@@ -654,7 +654,7 @@ class ScriptExhaustedError(HarnessError, LookupError):
     def __init__(self, *, call_number: int, entries: int, method: str, so_far: str = "") -> None:
         plural = "entry" if entries == 1 else "entries"
         super().__init__(
-            f"no scripted model call {call_number}: `{method}` was called {call_number + 1} times, and the script has "
+            f"no scripted model call {call_number + 1}: `{method}` was called {call_number + 1} times, and the script has "
             f"{entries} {plural}; add one a call, or give one Script (or a function) that answers every call"
             + (f"\n{so_far}" if so_far else "")
         )

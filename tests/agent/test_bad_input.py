@@ -285,7 +285,7 @@ async def test_a_script_that_ran_out_is_raised_by_the_driver_and_the_run_goes_on
         await harness.wait_idle()
 
     assert str(caught.value) == (
-        "no scripted model call 1: `do_stream` was called 2 times, and the script has 1 entry; add one a call, or give "
+        "no scripted model call 2: `do_stream` was called 2 times, and the script has 1 entry; add one a call, or give "
         "one Script (or a function) that answers every call\n"
         "it was called 2 times:\n"
         "  call 1 gave 4 parts, and has ended"

@@ -97,7 +97,7 @@ def test_every_error_is_documented() -> None:
         ),
         (
             ScriptExhaustedError(call_number=1, entries=1, method="do_stream"),
-            "no scripted model call 1: `do_stream` was called 2 times, and the script has 1 entry; add one a call, "
+            "no scripted model call 2: `do_stream` was called 2 times, and the script has 1 entry; add one a call, "
             "or give one Script (or a function) that answers every call",
         ),
     ],

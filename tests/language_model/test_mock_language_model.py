@@ -104,7 +104,7 @@ async def test_a_list_answers_one_call_an_entry_and_then_names_the_call() -> Non
     model = MockLanguageModel([script.text("a"), script.text("b")])
 
     assert [await text_of(model), await text_of(model)] == ["a", "b"]
-    with pytest.raises(ScriptExhaustedError, match=r"^no scripted model call 2: `do_stream` was"):
+    with pytest.raises(ScriptExhaustedError, match=r"^no scripted model call 3: `do_stream` was"):
         await text_of(model)
 
 
