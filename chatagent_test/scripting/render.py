@@ -59,6 +59,11 @@ Action: TypeAlias = ModelStreamPart | WaitStep | BreaksStep
 """What a stream does next: give a part, wait, or fail."""
 
 
+_NO_OUTPUT = (PauseStep, HoldStep, HangStep, BreaksStep)
+_BREATHS = (PauseStep, HoldStep)
+_ENDS = (PartsStep, ErrorStep, HangStep, BreaksStep)
+
+
 @dataclass(slots=True)
 class IdCounter:
     """Makes ids such as `call-1`, counted for each kind; a model keeps one, so that no two of its calls share an id."""
@@ -94,7 +99,7 @@ def render(script: Script, ids: IdCounter) -> Rendered:
 
 def _actions(script: Script, ids: IdCounter) -> Iterator[Action]:
     for step in script.steps:
-        if isinstance(step, PauseStep | HoldStep | HangStep | BreaksStep):
+        if isinstance(step, _NO_OUTPUT):
             yield step
         else:
             yield from _parts(step, ids)
@@ -105,8 +110,8 @@ def _actions(script: Script, ids: IdCounter) -> Iterator[Action]:
 
 def needs_finish(script: Script) -> bool:
     """Return whether a finish is to be added at the end of a script."""
-    said = [step for step in script.steps if not isinstance(step, PauseStep | HoldStep)]
-    return not script.finished and not (said and isinstance(said[-1], PartsStep | ErrorStep | HangStep | BreaksStep))
+    said = [step for step in script.steps if not isinstance(step, _BREATHS)]
+    return not script.finished and not (said and isinstance(said[-1], _ENDS))
 
 
 def _parts(step: OutputStep, ids: IdCounter) -> Iterator[ModelStreamPart]:
