@@ -654,8 +654,8 @@ class ScriptExhaustedError(HarnessError, LookupError):
     def __init__(self, *, call_number: int, entries: int, method: str, so_far: str = "") -> None:
         plural, calls = "entry" if entries == 1 else "entries", call_number + 1
         super().__init__(
-            f"no scripted model call {calls}: `{method}` was called {calls} times, and the script has {entries} {plural}; "
-            "add one a call, or give one Script (or a function) that answers every call"
+            f"no scripted model call {calls}: `{method}` was called {calls} times, and the script has {entries} "
+            f"{plural}; add one a call, or give one Script (or a function) that answers every call"
             + (f"\n{so_far}" if so_far else "")
         )
         self.call_number, self.entries, self.method = call_number, entries, method
