@@ -103,6 +103,7 @@ from chatagent.protocol.manifest import (
 )
 from chatagent.protocol.models import (
     BEGINNING,
+    PROFILE_OF,
     PROFILES,
     ActionRecord,
     FileContent,
@@ -176,6 +177,7 @@ from chatagent.protocol.rules import (
 __all__ = [
     "BEGINNING",
     "PROFILES",
+    "PROFILE_OF",
     "RESERVED_KEY",
     "RESERVED_PREFIX",
     "SUSPENSION_TYPE",

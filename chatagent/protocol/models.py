@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BEGINNING",
     "PROFILES",
+    "PROFILE_OF",
     "ActionRecord",
     "FileContent",
     "FileInfo",
@@ -52,6 +53,24 @@ Profile: TypeAlias = Literal["core", "watch", "heads", "regeneration", "actions"
 """A group of operations that a transport has, or has not."""
 
 PROFILES: Final[tuple[Profile, ...]] = ("core", "watch", "heads", "regeneration", "actions", "commands", "files")
+
+PROFILE_OF: Final[Mapping[str, Profile]] = {
+    "watch_thread": "watch",
+    "list_threads": "heads",
+    "watch_thread_heads": "heads",
+    "rename_thread": "heads",
+    "delete_thread": "heads",
+    "retry": "regeneration",
+    "regenerate": "regeneration",
+    "submit_action": "actions",
+    "send_action": "actions",
+    "write_tool_data": "actions",
+    "execute_command": "commands",
+    "upload_file": "files",
+    "read_file": "files",
+    "create_file_url": "files",
+}
+"""The profile that each operation of a transport belongs to; what is not named here is of `core`."""
 
 WireMessage: TypeAlias = UIMessage
 """A message as it is stored: who owns it stands under the reserved key of its metadata (DM-20)."""

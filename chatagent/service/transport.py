@@ -5,11 +5,11 @@ Requests, events and snapshots pass as the objects they are: nothing is turned i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from anyio.lowlevel import checkpoint
 
-from chatagent.protocol import ClientClosedError, UnsupportedOperationError, page_of
+from chatagent.protocol import PROFILE_OF, ClientClosedError, UnsupportedOperationError, page_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         FileContent,
         FileInfo,
         LogCursor,
-        Profile,
         RegenerateRequest,
         RetryRequest,
         RunReceipt,
@@ -46,23 +45,6 @@ if TYPE_CHECKING:
 __all__ = ["InProcessTransport"]
 
 ResultT = TypeVar("ResultT")
-
-_PROFILE_OF: Final[dict[str, Profile]] = {
-    "watch_thread": "watch",
-    "list_threads": "heads",
-    "watch_thread_heads": "heads",
-    "rename_thread": "heads",
-    "delete_thread": "heads",
-    "retry": "regeneration",
-    "regenerate": "regeneration",
-    "submit_action": "actions",
-    "send_action": "actions",
-    "write_tool_data": "actions",
-    "execute_command": "commands",
-    "upload_file": "files",
-    "read_file": "files",
-    "create_file_url": "files",
-}
 
 
 class InProcessTransport:
@@ -173,7 +155,7 @@ class InProcessTransport:
         """
         if self._is_closed or not self._service.is_open:
             raise ClientClosedError(operation=operation)
-        profile = _PROFILE_OF.get(operation, "core")
+        profile = PROFILE_OF.get(operation, "core")
         if profile not in self._service.profiles:
             raise UnsupportedOperationError(operation=operation, profile=profile)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from anyio.lowlevel import checkpoint
 
 from chatagent.protocol import (
+    PROFILE_OF,
     ActionReceipt,
     AgentContract,
     AgentManifest,
@@ -68,23 +69,6 @@ __all__ = ["MockAgentTransport"]
 
 ResultT = TypeVar("ResultT")
 EventT = TypeVar("EventT")
-
-_PROFILE_OF: dict[str, Profile] = {
-    "watch_thread": "watch",
-    "list_threads": "heads",
-    "watch_thread_heads": "heads",
-    "rename_thread": "heads",
-    "delete_thread": "heads",
-    "retry": "regeneration",
-    "regenerate": "regeneration",
-    "submit_action": "actions",
-    "send_action": "actions",
-    "write_tool_data": "actions",
-    "execute_command": "commands",
-    "upload_file": "files",
-    "read_file": "files",
-    "create_file_url": "files",
-}
 
 
 class MockAgentTransport:
@@ -380,7 +364,7 @@ class MockAgentTransport:
         """Refuse a call of a closed transport, or of a profile that it has not got; meet a fault."""
         if self._is_closed:
             raise ClientClosedError(operation=operation)
-        profile = _PROFILE_OF.get(operation, "core")
+        profile = PROFILE_OF.get(operation, "core")
         if profile not in self._profiles:
             raise UnsupportedOperationError(operation=operation, profile=profile)
         self.faults.meet(operation)
