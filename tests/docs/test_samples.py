@@ -29,7 +29,8 @@ ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^ *```python$", re.MULTILINE)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 DOCUMENTS = [page for page in PAGES if FENCE.search(page.read_text(encoding="utf-8"))]
-ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+PASSED_ON = {"PATH", "HOME", "LANG", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "VIRTUAL_ENV"}
+"""What a sample sees of the environment: it shows the output of a person's shell, which is no CI and sets no options."""
 PLUGINS = ("anyio.pytest_plugin", "pytest_asyncio.plugin", "xdist.plugin", "chatagent_test.pytest_plugin")
 SNAPSHOT_PLUGINS = {"inline_snapshot": "inline_snapshot.pytest_plugin", "syrupy": "syrupy"}
 SECONDS = re.compile(r"in \d+\.\d+s")
@@ -71,7 +72,7 @@ class Samples:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *self.plugins(example), *command.removeprefix("$ pytest ").split()],
             cwd=self.folder,
-            env={**ENVIRONMENT, "COLUMNS": "80", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+            env=environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -85,6 +86,11 @@ class Samples:
         needed = [*PLUGINS, *(plugin for name, plugin in SNAPSHOT_PLUGINS.items() if name in example.document.text)]
         for plugin in (*needed, "no:cacheprovider"):
             yield from ("-p", plugin)
+
+
+def environment() -> dict[str, str]:
+    passed_on = {key: value for key, value in os.environ.items() if key in PASSED_ON or key.startswith("PYTHON")}
+    return {**passed_on, "COLUMNS": "80", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
 def test_there_are_documents_with_samples() -> None:
