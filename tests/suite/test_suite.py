@@ -115,7 +115,7 @@ def test_it(case):
     case.run_blocking(conformance.MockBackend(profiles=["core"]), event_loop="trio")
 """
     (tmp_path / "test_mine.py").write_text(program, encoding="utf-8")
-    options = ["-p", "no:cacheprovider", "-rA"]
+    options = ["-p", "no:cacheprovider", "-rA", "--color=no"]
     chosen = ["-k", "core-two-turns or files-unknown"]
     surroundings = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
 
