@@ -86,7 +86,7 @@ class OwnedTask:
 
     @property
     def native_task(self) -> Any:
-        """The backend's own task object, for those who want to see where it stands."""
+        """The backend's own task object, for those who want to see where it stands; `None` once it has ended."""
         return self._task
 
     @property
@@ -170,6 +170,7 @@ class OwnedTask:
             self._end()
 
     def _end(self) -> None:
+        self._task = None  # it holds the context, and with that all that the task has worked on
         if self._on_end is not None:
             self._on_end(self)
         self._done.open()

@@ -78,6 +78,7 @@ async def _run_to_its_end(run: AgentRun) -> None:
     finally:
         unsubscribe()
         await run.tasks.close()
+        run.in_.close()
         await _leave(run, outcome)
 
 

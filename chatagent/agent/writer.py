@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import inspect
 import logging
+import weakref
 from typing import TYPE_CHECKING, Any, cast
 
 from chatagent.agent.pipe import pipe_chunks
 from chatagent.agent.work import StreamWork
+from chatagent.errors import ChatContextError
 from chatagent.ui import Chunk, DataChunk, DataUIPart, parse_chunk, to_wire
 
 if TYPE_CHECKING:
@@ -43,26 +45,37 @@ def response_part(chunk: Chunk) -> DataUIPart | None:
 
 
 class ChunkWriter:
-    """What hooks write with: `event.writer`. Nothing is opened before its first use."""
+    """What hooks write with: `event.writer`. Nothing is opened before its first use.
 
-    __slots__ = ("_merging", "_run")
+    It does not keep its run alive: whoever keeps the events of a run, such as a log of hook calls, keeps no more.
+    """
+
+    __slots__ = ("_merging", "_run_ref")
 
     def __init__(self, run: AgentRun) -> None:
-        self._run = run
+        self._run_ref = weakref.ref(run)
         self._merging: list[OwnedTask] = []
+
+    @property
+    def _run(self) -> AgentRun:
+        run = self._run_ref()
+        if run is None:
+            raise ChatContextError("event.writer")
+        return run
 
     def write(self, chunk: Chunk | Mapping[str, Any]) -> None:
         """Send one chunk to the client; a data part that is not transient also joins the stored answer.
 
         Raises:
             ChunkError: it is no chunk.
+            ChatContextError: the run is gone.
         """
         self._run.write_response_chunk(to_chunk(chunk))
 
     def merge(self, stream: Any) -> None:
         """Send the chunks of a stream as they come; the hook's caller waits for its end. Nothing of it is stored."""
-        task = self._run.tasks.start(lambda: pipe_chunks(stream, self._run.out.write), name="a merged stream")
-        self._merging.append(task)
+        run = self._run
+        self._merging.append(run.tasks.start(lambda: pipe_chunks(stream, run.out.write), name="a merged stream"))
 
     async def flush(self) -> None:
         """Wait until everything is written; the runtime calls it after the hook."""

@@ -79,8 +79,8 @@ async def continue_approvals(call: Call, messages: Sequence[ModelMessage]) -> To
 async def _run(call: Call, runs: Sequence[ToolRun]) -> list[FullToolResult | FullToolError]:
     """Run the approved tools, and return what came of them, in the order in which they ended."""
     ended: list[FullToolResult | FullToolError] = []
-    await call.runner.start(runs)
-    while (output := await call.runner.next_output()) is not None:
+    await call.runner.start(runs, call.notify)
+    while (output := await call.runner.next_output(call.notify)) is not None:
         if isinstance(output, FullToolError) or not output.preliminary:
             ended.append(output)
         call.emitter.emit(output)

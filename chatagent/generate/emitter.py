@@ -34,7 +34,7 @@ class Emitter:
         transforms: applied to each part, the first one first.
     """
 
-    __slots__ = ("_on_chunk", "_transforms", "delta_sink", "emit", "emit_delta", "log", "pending", "sink")
+    __slots__ = ("_on_chunk", "_transforms", "delta_sink", "log", "pending", "sink")
 
     def __init__(
         self, log: PartLog, on_chunk: Callable[[FullStreamPart], object] | None, transforms: Sequence[Transform]
@@ -46,10 +46,16 @@ class Emitter:
         self.pending: list[Awaitable[object]] = []
         """What must be awaited before the loop goes on; always this one list."""
         self._on_chunk, self._transforms = on_chunk, transforms
-        self.emit: Callable[[FullStreamPart], None] = self._transformed if transforms else self.pass_on
+
+    @property
+    def emit(self) -> Callable[[FullStreamPart], None]:
         """Takes the next part of the call."""
-        self.emit_delta: DeltaSink = self._delta_as_part if transforms or on_chunk else self._pass_on_delta
+        return self._transformed if self._transforms else self.pass_on
+
+    @property
+    def emit_delta(self) -> DeltaSink:
         """Takes the next delta that has no metadata: the path that a long answer goes by the ten thousand."""
+        return self._delta_as_part if self._transforms or self._on_chunk else self._pass_on_delta
 
     def pass_on(self, part: FullStreamPart) -> None:
         """Pass on a part that is not to be transformed."""

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterable, Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import anyio
 from pydantic_core import to_jsonable_python
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from chatagent.tasks import TaskSet
 
 __all__ = ["ToolRun", "ToolRunner"]
+
+Notify: TypeAlias = Callable[[str, object], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,6 @@ class ToolRunner:
         tasks: where the tools run.
         clock: the clock of their timeouts.
         concurrency: how many may run at the same time; `None` for all.
-        notify: calls one of the call's callbacks, by name, in the task of the loop.
         on_late_end: `on_tool_execution_end`, for tools that end when nobody waits for them any more.
     """
 
@@ -86,7 +87,6 @@ class ToolRunner:
         "_concurrency",
         "_count",
         "_is_abandoned",
-        "_notify",
         "_on_late_end",
         "_order",
         "_outputs",
@@ -104,11 +104,10 @@ class ToolRunner:
         clock: Clock,
         *,
         concurrency: int | None,
-        notify: Callable[[str, object], Awaitable[None]],
         on_late_end: Callable[[ToolExecutionEndEvent], object] | None,
     ) -> None:
         self._tasks, self._clock, self._concurrency = tasks, clock, concurrency
-        self._notify, self._on_late_end = notify, on_late_end
+        self._on_late_end = on_late_end
         self._queued: deque[ToolRun] = deque()
         self._order: dict[str, int] = {}
         self._turns: dict[str, int] = {}
@@ -121,12 +120,17 @@ class ToolRunner:
         self.suspended = 0
         """How many calls have asked the client something, and wait."""
 
-    async def start(self, runs: Iterable[ToolRun]) -> None:
-        """Start the calls, as many at once as may run together; the others follow as these end."""
+    async def start(self, runs: Iterable[ToolRun], notify: Notify) -> None:
+        """Start the calls, as many at once as may run together; the others follow as these end.
+
+        Args:
+            runs: the calls.
+            notify: calls one of the callbacks of `stream_text`, by name, in the task of its loop.
+        """
         for run in runs:
             self._order[run.call.tool_call_id] = len(self._order)
             self._queued.append(run)
-        await self._fill()
+        await self._fill(notify)
 
     def abandon(self) -> None:
         """Start no more calls; those that run go on by themselves."""
@@ -137,16 +141,19 @@ class ToolRunner:
             with contextlib.suppress(RuntimeError):  # the run that the tools belonged to has ended
                 self._tasks.start(lambda: self._tell_late(untold), name="on_tool_execution_end")
 
-    async def next_output(self) -> FullToolResult | FullToolError | None:
+    async def next_output(self, notify: Notify) -> FullToolResult | FullToolError | None:
         """Return the next result, error or preliminary result; `None` once all calls have ended.
+
+        Args:
+            notify: see `start`.
 
         Raises:
             BaseException: a tool raised something that is no `Exception`, such as `KeyboardInterrupt`.
         """
         while True:
             if self._outputs:
-                return await self._take()
-            await self._fill()
+                return await self._take(notify)
+            await self._fill(notify)
             if self._outputs:
                 continue
             if not self._running:
@@ -154,12 +161,12 @@ class ToolRunner:
             self._waiter = Waiter("the tools of the step")
             await self._waiter.wait()
 
-    async def _fill(self) -> None:
+    async def _fill(self, notify: Notify) -> None:
         ready: list[ToolRun] = []
         while self._queued and (self._concurrency is None or self._running + len(ready) < self._concurrency):
             run = self._queued.popleft()
             started = ToolExecutionStartEvent(tool_call=run.call, messages=run.options.messages)
-            await self._notify("on_tool_execution_start", started)
+            await notify("on_tool_execution_start", started)
             ready.append(run)
         for run in ready:
             begun = Waiter("the start of a tool")
@@ -168,12 +175,12 @@ class ToolRunner:
             if len(ready) > 1:
                 await begun.wait()
 
-    async def _take(self) -> FullToolResult | FullToolError:
+    async def _take(self, notify: Notify) -> FullToolResult | FullToolError:
         first = heappop(self._outputs)
         if first.raised is not None:
             raise first.raised
         if first.ended is not None:
-            await self._notify("on_tool_execution_end", first.ended)
+            await notify("on_tool_execution_end", first.ended)
         return first.part
 
     def _put(

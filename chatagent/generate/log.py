@@ -111,6 +111,7 @@ class PartLog:
         """
         if not self.ended:
             self.ended, self.error = True, error
+            self._on_demand = self._on_abandoned = _nothing
             self._wake_readers()
 
     def drain(self) -> None:
@@ -181,6 +182,10 @@ class PartLog:
     def _wake_producer(self) -> None:
         if self._room is not None and self.count < self.limit:
             self._room.wake()
+
+
+def _nothing() -> None:
+    """Stand for the callbacks of a call that has ended, so that the log keeps nothing of it alive."""
 
 
 class FullStream:

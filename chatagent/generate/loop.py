@@ -73,7 +73,6 @@ class Call:
             self.tasks,
             self.clock,
             concurrency=plan.tool_call_concurrency,
-            notify=self.notify,
             on_late_end=plan.callbacks.get("on_tool_execution_end"),
         )
         self.texts, self.reasonings = BlockIds(plan.generate_id), BlockIds(plan.generate_id)

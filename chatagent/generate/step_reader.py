@@ -339,8 +339,8 @@ class StepReader:
     async def _run_tools(self) -> None:
         """Run the tools of the step, and pass on what comes of them as it comes; the model's stream waits meanwhile."""
         call = self._call
-        await call.runner.start(self.tools.runs)
-        while (output := await call.runner.next_output()) is not None:
+        await call.runner.start(self.tools.runs, call.notify)
+        while (output := await call.runner.next_output(call.notify)) is not None:
             self.tools.take_output(output)
             await call.flush()
             await call.log.room()

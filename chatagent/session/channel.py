@@ -327,6 +327,10 @@ class Channel:
         for task in tuple(self._handling):
             await task.join()
 
+    def close(self) -> None:
+        """Hand out nothing more: whoever listens is let go. The records stay in the log."""
+        self._handlers.clear()
+
     def end_waits(self) -> None:
         """End the waits that are on, as if their time had run out."""
         waiting, self._waiting = self._waiting, []

@@ -6,6 +6,7 @@ The logs are in `memory_log.py`, the runs in `memory_runs.py`.
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Protocol
 
 from chatagent.clock import Clock, SystemClock
@@ -83,7 +84,12 @@ class _Shared:
         self.claimers: dict[Waiter, Worker] = {}
         self.observers: dict[object, Observer] = {}
         self.observing: tuple[Observer, ...] = ()
-        self.snapshots: list[KeptSnapshots] = []
+        self.snapshots: list[weakref.ref[KeptSnapshots]] = []
+        """Whoever else holds one keeps it; one that nobody holds has nothing to lose."""
+
+    def kept_snapshots(self) -> list[KeptSnapshots]:
+        """Return the stores of snapshots that are still there."""
+        return [snapshots for ref in self.snapshots if (snapshots := ref()) is not None]
 
     def begin_run(self, session: MemorySession, request: RunRequest) -> RunRef:
         """Create a session's next run and tell the workers."""
@@ -107,7 +113,7 @@ class _Shared:
     def announce(self, run: MemoryRun) -> None:
         """Wake the workers that can serve a run."""
         for waiter, worker in self.claimers.items():
-            if run.session.task in worker.tasks:
+            if run.task in worker.tasks:
                 waiter.wake()
 
 
@@ -223,7 +229,7 @@ class InMemorySessionStore:
             shared.stop_run(session, crashed=False)
         for log in (session.in_, session.out):
             log.wake()
-        for snapshots in shared.snapshots:
+        for snapshots in shared.kept_snapshots():
             snapshots.forget(session_id)
         return True
 
@@ -416,7 +422,7 @@ class InMemorySessionStore:
         removed = 0
         for session in self._sessions.values():
             log = session.in_
-            seen = [snapshots.input_seen(session.session_id) for snapshots in self._shared.snapshots]
+            seen = [snapshots.input_seen(session.session_id) for snapshots in self._shared.kept_snapshots()]
             bound = min([session.in_committed, *(number for number in seen if number is not None)])
             old = sum(1 for record in log.records if record.seq <= bound and record.appended_at < horizon)
             log.trim(before=log.first_kept + old)
@@ -434,18 +440,18 @@ class InMemorySessionStore:
         """Turn pending runs that the worker can serve into leases, oldest first."""
         self._check_open()
         shared, now = self._shared, self._now()
-        runs = [run for run in shared.pending if run.session.task in worker.tasks and run.available_at <= now]
+        runs = [run for run in shared.pending if run.task in worker.tasks and run.available_at <= now]
         runs = runs[: check_limit(limit)]
         for run in runs:
             del shared.pending[run]
             shared.live[run] = None
-        return [run.lease(worker, now) for run in runs]
+        return [run.lease(shared.sessions[run.session_id], worker, now) for run in runs]
 
     async def wait_for_runs(self, worker: Worker) -> None:
         """Return when there may be something to claim."""
         while True:
             self._check_open()
-            times = [run.available_at for run in self._shared.pending if run.session.task in worker.tasks]
+            times = [run.available_at for run in self._shared.pending if run.task in worker.tasks]
             earliest = min(times, default=None)
             if earliest is not None and earliest <= self._now():
                 return
@@ -461,8 +467,8 @@ class InMemorySessionStore:
         """Renew leases; a lost one comes back as `None`."""
         self._check_open()
         now = self._now()
-        runs = [self._live_run(lease) for lease in leases]
-        return [None if run is None else run.renewed(now) for run in runs]
+        held = [self._held(lease) for lease in leases]
+        return [None if each is None else each[1].renewed(each[0], now) for each in held]
 
     async def end_run(
         self,
@@ -474,10 +480,10 @@ class InMemorySessionStore:
     ) -> EndedRun:
         """End a run in one step; without `next_run` it goes on if work lies above `input_seen`."""
         self._check_open()
-        run = self._live_run(lease)
-        if run is None:
+        held = self._held(lease)
+        if held is None:
             raise self._lost(lease)
-        session = run.session
+        session = held[0]
         if input_seen is not None and next_run is None and session.in_work > input_seen:
             return EndedRun(ended=False, in_work=session.in_work)
         self._shared.stop_run(session, crashed=False)
@@ -489,10 +495,11 @@ class InMemorySessionStore:
         self._check_open()
         shared, now = self._shared, self._now()
         crashed = [run for run in shared.live if run.expires_at <= now]
-        for run in crashed:
-            shared.stop_run(run.session, crashed=True)
+        sessions = [shared.sessions[run.session_id] for run in crashed]
+        for session in sessions:
+            shared.stop_run(session, crashed=True)
         rest, shared.revoked = shared.revoked, {}
-        for session in [run.session for run in crashed] + list(rest):
+        for session in sessions + list(rest):
             if session.run is None and session.has_work():
                 shared.begin_run(session, RunRequest("crash"))
         for run in shared.pending:
@@ -532,7 +539,7 @@ class InMemorySessionStore:
 
     def keep_beside(self, snapshots: KeptSnapshots) -> None:
         """Let a store of snapshots follow the deletion of sessions, and hold back what it has not seen."""
-        self._shared.snapshots.append(snapshots)
+        self._shared.snapshots.append(weakref.ref(snapshots))
 
     def check_writer(self, session_id: str, epoch: int) -> None:
         """Do nothing if the session is unknown here, or the epoch may write.
@@ -563,10 +570,13 @@ class InMemorySessionStore:
             return LeaseLostError(session_id=session_id, epoch=epoch, current_epoch=None)
         return SessionNotFoundError(session_id)
 
-    def _live_run(self, lease: Lease) -> MemoryRun | None:
+    def _held(self, lease: Lease) -> tuple[MemorySession, MemoryRun] | None:
+        """Return the session and the live run that a lease is for; `None` if it was lost."""
         session = self._sessions.get(lease.session.session_id)
         run = None if session is None else session.run
-        return run if run is not None and run.epoch == lease.epoch and run.state == "live" else None
+        if session is None or run is None or run.epoch != lease.epoch or run.state != "live":
+            return None
+        return session, run
 
     def _lost(self, lease: Lease) -> Exception:
         session = self._sessions.get(lease.session.session_id)

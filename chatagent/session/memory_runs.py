@@ -34,8 +34,9 @@ class MemoryRun:
         "previous_run_id",
         "reason",
         "run_id",
-        "session",
+        "session_id",
         "state",
+        "task",
         "ttl",
         "worker_id",
     )
@@ -43,7 +44,7 @@ class MemoryRun:
     def __init__(self, session: MemorySession, run_id: str, request: RunRequest, *, available_at: float) -> None:
         before = session.last_run
         retried = before if request.reason == "out_of_memory" else None
-        self.session = session
+        self.session_id, self.task = session.session_id, session.task
         self.run_id = run_id
         self.epoch = session.epoch
         self.reason: RunReason = request.reason
@@ -62,18 +63,17 @@ class MemoryRun:
 
     def ref(self, *, created: bool = False) -> RunRef:
         """Name the run."""
-        return RunRef(self.session.session_id, self.run_id, self.epoch, self.state, created)
+        return RunRef(self.session_id, self.run_id, self.epoch, self.state, created)
 
-    def lease(self, worker: Worker, now: float) -> Lease:
+    def lease(self, session: MemorySession, worker: Worker, now: float) -> Lease:
         """Make the run live, and the worker its holder."""
         self.state = "live"
         self.worker_id = worker.worker_id
         self.ttl = worker.ttl
-        return self.renewed(now)
+        return self.renewed(session, now)
 
-    def renewed(self, now: float) -> Lease:
-        """Let the lease last for its time from now."""
-        session = self.session
+    def renewed(self, session: MemorySession, now: float) -> Lease:
+        """Let the lease last for its time from now; a run has no way to its session, which holds it."""
         self.expires_at = now + self.ttl
         return Lease(
             session=session.info(),

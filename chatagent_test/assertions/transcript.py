@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from chatagent.model import ModelMessage
     from chatagent.session import Record
     from chatagent_test.harness import ChatAgentHarness
-    from chatagent_test.harness.story import Happening
+    from chatagent_test.harness.story import Happening, RunFate
 
 __all__ = ["transcript"]
 
@@ -69,7 +69,7 @@ class _Teller:
         self._normal = Normal(min(starts) - 1, harness.clock.now() + 1)
         self._has_virtual_time = isinstance(harness.clock, VirtualClock)
         self._runs = self._calls = 0
-        self._run: Any = None
+        self._fate: RunFate | None = None
         self._ways: dict[type, Callable[[Any], None]] = {
             RunBegun: self._run_begun,
             ClientSent: self._client_sent,
@@ -101,7 +101,7 @@ class _Teller:
             self._inner(f"{label} {self._normal.json(rest)}" if rest else label)
 
     def _run_begun(self, begun: RunBegun) -> None:
-        self._runs, self._run = self._runs + 1, begun.run
+        self._runs, self._fate = self._runs + 1, begun.fate
         payload = begun.payload
         words = [str(payload["trigger"])] if "trigger" in payload else []
         words += ["continuation"] if payload.get("continuation") else []
@@ -109,8 +109,8 @@ class _Teller:
         self._outer(f"run {self._runs} begins: {', '.join(words)}")
 
     def _run_over(self, _: RunOver) -> None:
-        error = None if self._run is None else self._run.error
-        killed = self._run is not None and self._run.was_killed
+        error = None if self._fate is None else self._fate.error
+        killed = self._fate is not None and self._fate.was_killed
         how = "is killed" if killed else "ends" if error is None else f"fails with {self._normal.error(error)}"
         self._outer(f"run {self._runs} {how}")
 

@@ -153,6 +153,7 @@ class TimedSteps:
         try:
             return self.coroutine.send(value)
         finally:
+            del value  # see `throw`: trio sends its cancellations
             self._watch.step_ends(self._task)
 
     def throw(self, *error: Any) -> Any:
@@ -161,6 +162,7 @@ class TimedSteps:
         try:
             return self.coroutine.throw(*error)
         finally:
+            del error  # its traceback holds this frame, so the two would keep each other and all that hangs on them
             self._watch.step_ends(self._task)
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from chatagent.current import current_run, working_on
 from chatagent.task import LocalValues
 from chatagent.tasks import OwnedTask
 from chatagent_test.harness.blocking import TimedSteps, levels_to_the_test
+from chatagent_test.harness.story import RunFate
 from chatagent_test.harness.where import innermost_user_frame
 
 if TYPE_CHECKING:
@@ -56,13 +57,18 @@ class DrivenRun:
         seeds: Seeds,
         network: RunNetwork,
     ) -> None:
-        self.task: OwnedTask | None = None
+        self.fate = RunFate()
+        """What has become of it."""
         self._platform, self._driver, self._watch = platform, driver, platform.watch
         self._task_context, self._setup_locals = task_context, setup_locals
         self._strict, self._seeds, self._network = strict, seeds, network
         self._outbox: list[Callable[[], None]] = []
         self._run: AgentRun | None = None
-        self._was_killed = False
+
+    @property
+    def task(self) -> OwnedTask | None:
+        """Its main task, once it was started."""
+        return self.fate.task
 
     @property
     def started(self) -> bool:
@@ -72,7 +78,7 @@ class DrivenRun:
     @property
     def error(self) -> BaseException | None:
         """What ended the run, if it failed."""
-        return None if self.task is None or self._was_killed else self.task.error
+        return self.fate.error
 
     @property
     def run_id(self) -> str:
@@ -87,7 +93,7 @@ class DrivenRun:
     @property
     def was_killed(self) -> bool:
         """Whether the run was made to die."""
-        return self._was_killed
+        return self.fate.was_killed
 
     @property
     def deferred_done(self) -> bool:
@@ -103,10 +109,10 @@ class DrivenRun:
         """Start the run with a boot payload in wire form; does nothing if it was started."""
         if self.task is None:
             self._watch.on_boot = self._flush_outbox
-            self._watch.run_started(payload, self)
+            self._watch.run_started(payload, self.fate)
             name = f"the run of agent {self._platform.agent.id!r}"
             watch = self._watch.blocking
-            self.task = OwnedTask(
+            self.fate.task = OwnedTask(
                 lambda: TimedSteps(self._crashing(payload), watch), name=name, ledger=self._driver.ledger
             )
 
@@ -154,7 +160,7 @@ class DrivenRun:
         task = self.task
         if task is None or task.done:
             return
-        self._was_killed = True
+        self.fate.was_killed = True
         if self._platform.is_open:
             self._platform.store.revoke(self._platform.chat_id)
         task.cancel()

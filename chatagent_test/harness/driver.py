@@ -65,12 +65,14 @@ class Driver:
         self.ledger, self.watch, self.clock = ledger, watch, clock
         self.auto_advance, self.wait_timeout, self.describe = auto_advance, wait_timeout, describe
         self._jumps_to = jumps_to
-        ledger.watch(watch.stir)
+        self._unwatch = ledger.watch(watch.stir)
         if isinstance(clock, VirtualClock):
             clock.ledgers.append(ledger)
 
     def let_go(self) -> None:
-        """Have no more say in the clock's moves; others may go on living by it."""
+        """Have no more say in the clock's moves, and know nothing of the run; others may go on living by the clock."""
+        self._unwatch()
+        self.describe = str
         if isinstance(self.clock, VirtualClock) and self.ledger in self.clock.ledgers:
             self.clock.ledgers.remove(self.ledger)
 

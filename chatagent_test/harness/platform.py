@@ -25,7 +25,7 @@ from chatagent_test.harness.blocking import timed
 from chatagent_test.harness.watched_reads import watched_reads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from chatagent.agent import ChatAgent, Telemetry
     from chatagent.clock import Clock
@@ -68,6 +68,7 @@ class Platform:
     saved: Snapshot | None = None
     is_open: bool = False
     crash_plan: CrashPlan | None = None
+    _unobserve: list[Callable[[], None]] = field(default_factory=list["Callable[[], None]"])
 
     def __post_init__(self) -> None:
         self.store = InMemorySessionStore(clock=self.clock)
@@ -83,14 +84,16 @@ class Platform:
         self.is_open = True
         if seeds.any_record:
             await self._seed(seeds)
-        self.store.observe(self.watch.appended)
+        self._unobserve.append(self.store.observe(self.watch.appended))
         if self.crash_plan is not None:
-            self.store.observe(self._tell_written)
+            self._unobserve.append(self.store.observe(self._tell_written))
 
     async def close(self) -> None:
         """Close the store; what it holds can no longer be read."""
         if self.is_open:
             self.is_open = False
+            for end in self._unobserve:
+                end()
             await self.store.__aexit__(None, None, None)
 
     async def lease(self, reason: str = "initial") -> Lease:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from chatagent.agent import TurnReport
     from chatagent.session import Record
-    from chatagent_test.harness.driven_run import DrivenRun
+    from chatagent.tasks import OwnedTask
 
 __all__ = [
     "Beat",
@@ -23,11 +23,27 @@ __all__ = [
     "Happening",
     "ModelAsked",
     "RunBegun",
+    "RunFate",
     "RunOver",
     "RunSuspended",
     "TurnBegun",
     "TurnDone",
 ]
+
+
+@dataclass(slots=True)
+class RunFate:
+    """What has become of a run."""
+
+    task: OwnedTask | None = None
+    """Its main task, once it was started."""
+    was_killed: bool = False
+    """Whether it was made to die."""
+
+    @property
+    def error(self) -> BaseException | None:
+        """What ended the run, if it failed."""
+        return None if self.task is None or self.was_killed else self.task.error
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +52,7 @@ class RunBegun:
 
     payload: Mapping[str, Any]
     """What it boots with, in wire form."""
-    run: DrivenRun
+    fate: RunFate
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from chatagent.session import Direction, Record
     from chatagent_test.harness.driven_run import DrivenRun
-    from chatagent_test.harness.story import Happening
+    from chatagent_test.harness.story import Happening, RunFate
 
 __all__ = ["RunWatch", "SeenTurn", "Sent", "Streaming"]
 
@@ -162,9 +162,9 @@ class RunWatch(NullObserver, News):
         """See `RunObserver.model_called`."""
         self._tell(ModelAsked(model, options))
 
-    def run_started(self, payload: Mapping[str, Any], run: DrivenRun) -> None:
+    def run_started(self, payload: Mapping[str, Any], fate: RunFate) -> None:
         """Take it that a run was started with this boot payload."""
-        self._tell(RunBegun(payload, run))
+        self._tell(RunBegun(payload, fate))
 
     def run_begins(self) -> None:
         """Take it that another run begins on the session."""

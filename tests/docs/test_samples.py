@@ -30,7 +30,7 @@ FENCE = re.compile(r"^ *```python$", re.MULTILINE)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 DOCUMENTS = [page for page in PAGES if FENCE.search(page.read_text(encoding="utf-8"))]
 PASSED_ON = {"PATH", "HOME", "LANG", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "VIRTUAL_ENV"}
-"""What a sample sees of the environment: it shows the output of a person's shell, which is no CI and sets no options."""
+"""What a sample sees of the environment: it shows what a person sees in a shell, which is no CI and sets no options."""
 PLUGINS = ("anyio.pytest_plugin", "pytest_asyncio.plugin", "xdist.plugin", "chatagent_test.pytest_plugin")
 SNAPSHOT_PLUGINS = {"inline_snapshot": "inline_snapshot.pytest_plugin", "syrupy": "syrupy"}
 SECONDS = re.compile(r"in \d+\.\d+s")
