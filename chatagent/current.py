@@ -6,7 +6,6 @@ it, and nothing outside does. Beside it stands which piece of user code is at wo
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,8 +13,6 @@ from chatagent.clock import SystemClock
 from chatagent.ids import random_id
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from chatagent.clock import Clock
     from chatagent.ids import IdGenerator
     from chatagent.tasks import TaskSet
@@ -114,11 +111,16 @@ def current_surroundings() -> Any:
     return None if run is None else run.surroundings
 
 
-@contextmanager
-def working_on(what: str) -> Generator[None]:
+class working_on:
     """Name the user code that the block calls; entered and left in one step of one task, so never across a `yield`."""
-    token = current_work.set(what)
-    try:
-        yield
-    finally:
-        current_work.reset(token)
+
+    __slots__ = ("_token", "_what")
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        self._token = current_work.set(self._what)
+
+    def __exit__(self, *_: object) -> None:
+        current_work.reset(self._token)

@@ -20,7 +20,7 @@ from chatagent.waiting import Gate, Ledger
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["Around", "OwnedTask", "TaskSet", "is_being_cancelled"]
+__all__ = ["Around", "OwnedTask", "TaskSet", "current_loop", "is_being_cancelled"]
 
 Around: TypeAlias = "Callable[[str, Callable[[], Awaitable[Any]]], Awaitable[Any]]"
 """Does what a task of that name is to do, and sees each of its steps."""
@@ -72,7 +72,7 @@ class OwnedTask:
         self._done = Gate(f"the end of {name}")
         self._ledger, self._on_end = ledger, on_end
         self._task_id: int | None = None
-        self._home = _current_loop()
+        self._home = current_loop()
         self._loop: asyncio.AbstractEventLoop | None = None
         if ledger is not None:
             ledger.expect()
@@ -93,7 +93,7 @@ class OwnedTask:
     def loop_is_here(self) -> bool:
         """Whether the caller works in the event loop in which the task lives."""
         try:
-            return _current_loop() == self._home
+            return current_loop() == self._home
         except RuntimeError:
             return False
 
@@ -178,7 +178,7 @@ class OwnedTask:
             self._ledger.leave(self._task_id)
 
 
-def _current_loop() -> object:
+def current_loop() -> object:
     """Return what tells the current event loop from others; asyncio's own loop, since that is quick.
 
     Raises:

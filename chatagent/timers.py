@@ -75,7 +75,7 @@ async def wait_until(waiter: Waiter, clock: Clock, at: float | None, *, kind: Ti
     Returns:
         `False` if the time ran out first.
     """
-    if at is None:
+    if at is None or waiter.woken:
         await waiter.wait()
         return True
     if at <= clock.now():

@@ -113,7 +113,7 @@ class MockLanguageModel:
         self.do_stream_calls.append(options)
         if self._raw_stream is not None:
             return _as_stream_result(await self._raw_stream.next(options, "do_stream", self._story))
-        return StreamResult(stream=await self._play(options, "do_stream"))
+        return StreamResult(stream=(await self._play(options, "do_stream")).parts)
 
     async def do_generate(self, options: CallOptions, /) -> GenerateResult:
         """Answer the next call in one piece; errors as for `do_stream`."""

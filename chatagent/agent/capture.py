@@ -13,7 +13,7 @@ from chatagent.ui import Chunk, Error, MessageReducer, Start, UIMessage
 from chatagent.waiting import Waiter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from chatagent.agent.run import AgentRun
     from chatagent.model import LanguageModelUsage
@@ -109,15 +109,15 @@ async def fetch_usage(run: AgentRun, source: Any) -> LanguageModelUsage | None:
     usage: Any = getattr(source, "total_usage", None)
     if usage is None:
         return None
+    if getattr(usage, "is_settled", False):
+        return await _usage_or_none(usage)
     done = Waiter("the result's total_usage")
     found: LanguageModelUsage | None = None
 
     async def fetch() -> None:
         nonlocal found
         try:
-            found = await usage
-        except Exception:  # noqa: BLE001, S110 - a call without usage is no failure of the turn
-            pass
+            found = await _usage_or_none(usage)
         finally:
             done.wake()
 
@@ -127,6 +127,13 @@ async def fetch_usage(run: AgentRun, source: Any) -> LanguageModelUsage | None:
     finally:
         await task.close()
     return found
+
+
+async def _usage_or_none(usage: Awaitable[LanguageModelUsage | None]) -> LanguageModelUsage | None:
+    try:
+        return await usage
+    except Exception:  # noqa: BLE001 - a call without usage is no failure of the turn
+        return None
 
 
 async def capture(

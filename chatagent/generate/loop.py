@@ -11,7 +11,6 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio.lowlevel import current_token
 
 from chatagent.current import current_clock, current_tasks
 from chatagent.errors import AbortError, InvalidPromptError, NoOutputGeneratedError, ToolError
@@ -32,7 +31,7 @@ from chatagent.generate.tools import ToolCallOptions
 from chatagent.model import LanguageModelUsage, ModelMessage, add_usage
 from chatagent.model.standardize import standardize_prompt
 from chatagent.signals import AbortController, AbortSignal
-from chatagent.tasks import OwnedTask, TaskSet
+from chatagent.tasks import OwnedTask, TaskSet, current_loop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Mapping, Sequence
@@ -94,7 +93,7 @@ class Call:
         self._protected = 0
         self._scope: anyio.CancelScope | None = None
         self._task: OwnedTask | None = None
-        self._token: object = None
+        self._loop: object = None
 
     # Starting and stopping ----------------------------------------------------------------------------------------
 
@@ -150,7 +149,7 @@ class Call:
     def _abandon(self) -> None:
         """Close the call because its last reader was dropped, perhaps after the event loop has gone."""
         try:
-            is_here = current_token() == self._token
+            is_here = current_loop() == self._loop
         except RuntimeError:
             is_here = False
         if is_here:
@@ -208,7 +207,7 @@ class Call:
         """Close the model's stream, if it can be closed; one that hangs is left alone after a while."""
         stream, self.open_stream = self.open_stream, None
         close = getattr(stream, "aclose", None)
-        if close is None:
+        if close is None or (inspect.isasyncgen(stream) and stream.ag_frame is None):
             return
         with anyio.move_on_after(CLOSE_GRACE, shield=True):
             try:
@@ -233,7 +232,7 @@ class Call:
         if self.is_closed:
             self._settle_closed()
             return
-        self._token = current_token()
+        self._loop = current_loop()
         # A call that was aborted before it began goes as far as the model, so that its stream has a start (rule 8.4).
         unsubscribe = None if self.signal.aborted else self.signal.add_callback(self._stop)
         self.deadlines.call_begins()

@@ -53,10 +53,17 @@ class Streamable(Protocol):
 class Later(Generic[ValueCoT]):
     """Something to await, as often as wanted. Looking at it does nothing; awaiting it consumes the stream."""
 
-    __slots__ = ("_read",)
+    __slots__ = ("_is_settled", "_read")
 
-    def __init__(self, read: Callable[[], Generator[Any, Any, ValueCoT]]) -> None:
-        self._read = read
+    def __init__(
+        self, read: Callable[[], Generator[Any, Any, ValueCoT]], *, is_settled: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._read, self._is_settled = read, is_settled
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether awaiting it returns, or raises, at once. `False` where that cannot be told."""
+        return self._is_settled()
 
     def __await__(self) -> Generator[Any, Any, ValueCoT]:
         return self._read()
@@ -240,7 +247,7 @@ class StreamTextResult:
             yield from self._call.outcome.wait().__await__()
             return value(self._call.outcome)
 
-        return Later(read)
+        return Later(read, is_settled=lambda: self._call.outcome.is_settled)
 
     def _of_last(self, value: Callable[[StepResult], ValueT]) -> Later[ValueT]:
         return self._later(lambda outcome: value(_last_step(outcome)))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from chatagent.signals import AbortSignal
 
 __all__ = [
+    "NO_TIMEOUTS",
     "Plan",
     "PrepareStep",
     "PrepareStepEvent",
@@ -69,6 +70,10 @@ class Timeouts:
     def of_tool(self, name: str) -> float | None:
         """Return the limit of a tool."""
         return self.tools.get(name, self.tool)
+
+
+NO_TIMEOUTS = Timeouts()
+"""What holds for a call without `timeout`."""
 
 
 class StepChanges(CallSettings, total=False):

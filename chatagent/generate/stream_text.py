@@ -12,7 +12,7 @@ from chatagent.generate.loop import Call
 from chatagent.generate.output import output_of
 from chatagent.generate.result import StreamTextResult
 from chatagent.generate.retry import check_max_retries
-from chatagent.generate.settings import Plan, StepSettings, Timeouts, check_whole, tool_choice_of
+from chatagent.generate.settings import NO_TIMEOUTS, Plan, StepSettings, Timeouts, check_whole, tool_choice_of
 from chatagent.generate.stop import check_stop_when, is_step_count
 from chatagent.generate.toolset import tools_by_name
 from chatagent.ids import random_id
@@ -161,7 +161,7 @@ def stream_text(
         repair_tool_call=repair_tool_call,
         refine_tool_input=refine_tool_input,
         abort_signal=abort_signal,
-        timeout=timeout if isinstance(timeout, Timeouts) else Timeouts(total=timeout),
+        timeout=_timeouts(timeout),
         max_retries=max_retries,
         stream_retries=stream_retries or 0,
         headers=headers,
@@ -183,3 +183,9 @@ def _check_conversation(argument: str, value: object) -> None:
     if value is not None and (not isinstance(value, Iterable) or isinstance(value, Mapping | bytes)):
         problem = "give a list of messages, or as `prompt` a text"
         raise InvalidArgumentError(argument=argument, value=cast("object", value), problem=problem)
+
+
+def _timeouts(timeout: float | Timeouts | None) -> Timeouts:
+    if timeout is None:
+        return NO_TIMEOUTS
+    return timeout if isinstance(timeout, Timeouts) else Timeouts(total=timeout)

@@ -111,12 +111,13 @@ class ScriptStream:
         signal: ends every wait when it is aborted.
     """
 
-    __slots__ = ("_given", "_holds", "_parts", "_signal", "_where")
+    __slots__ = ("_given", "_holds", "_signal", "_where", "parts")
 
     def __init__(self, actions: Iterable[Action], holds: Holds, signal: AbortSignal | None) -> None:
         self._holds = holds
         self._signal = signal
-        self._parts = self._play(actions)
+        self.parts = self._play(actions)
+        """The parts; who reads them sees that a stream that has ended needs no closing."""
         self._given = 0
         self._where = "nobody has asked for more"
 
@@ -126,14 +127,14 @@ class ScriptStream:
         return f"gave {self._given} {'part' if self._given == 1 else 'parts'}, and {self._where}"
 
     def __aiter__(self) -> AsyncIterator[ModelStreamPart]:
-        return self._parts
+        return self.parts
 
     async def __anext__(self) -> ModelStreamPart:
-        return await self._parts.__anext__()
+        return await self.parts.__anext__()
 
     async def aclose(self) -> None:
         """End the stream; nothing more comes."""
-        await self._parts.aclose()
+        await self.parts.aclose()
 
     async def _play(self, actions: Iterable[Action]) -> AsyncGenerator[ModelStreamPart, None]:
         before = self._where

@@ -22,6 +22,8 @@ from chatagent_test import ChatAgentHarness, VirtualClock, mock_chat_agent, scri
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from chatagent_test import Turn
+
 ELSEWHERE = "the harness lives in the event loop in which it was first used, and that is not the one that runs here"
 
 
@@ -282,15 +284,20 @@ async def test_a_turn_timeout_of_an_hour_takes_a_few_moves_and_no_real_time() ->
 
 @pytest.mark.anyio
 async def test_two_sends_at_once_are_two_turns_in_order() -> None:
-    answers: list[str] = []
+    turns: dict[str, Turn] = {}
 
     async def send(harness: ChatAgentHarness, text: str) -> None:
-        answers.append((await harness.send_message(text)).text)
+        turns[text] = await harness.send_message(text)
 
     agent = agent_of(saying(script.pause(5).text("one"), "two"))
 
-    async with mock_chat_agent(agent) as harness, anyio.create_task_group() as tasks:
-        tasks.start_soon(send, harness, "a")
-        tasks.start_soon(send, harness, "b")
+    async with mock_chat_agent(agent) as harness:
+        async with anyio.create_task_group() as tasks:  # which trio starts in no fixed order
+            tasks.start_soon(send, harness, "a")
+            tasks.start_soon(send, harness, "b")
+        snapshot = harness.get_snapshot()
 
-    assert answers == ["one", "two"]
+    first, second = sorted(turns, key=lambda text: turns[text].index or 0)
+    assert [(turns[text].index, turns[text].text) for text in (first, second)] == [(0, "one"), (1, "two")]
+    assert snapshot is not None
+    assert [message.text for message in snapshot.messages] == [first, "one", second, "two"]
