@@ -11,7 +11,7 @@ something else counts as busy, and time rightly stands still.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -20,7 +20,7 @@ from chatagent.current import current_run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Gate", "Ledger", "Waiter"]
+__all__ = ["Gate", "Ledger", "Waiter", "Wakeup"]
 
 
 class Ledger:
@@ -100,10 +100,50 @@ class Ledger:
 
 def _current_task_id() -> int:
     """Return what tells the current task from others. Asyncio is asked itself: it is quick, and this is asked often."""
+    task = _asyncio_task()
+    return anyio.get_current_task().id if task is None else id(task)
+
+
+def _asyncio_task() -> asyncio.Task[Any] | None:
     try:
-        return id(asyncio.current_task())
+        return asyncio.current_task()
     except RuntimeError:
-        return anyio.get_current_task().id
+        return None
+
+
+class Wakeup:
+    """One sleep of one task, which no ledger counts: awaited once, ended at most once.
+
+    On asyncio it is a bare future. An event there is a queue of them behind a lookup of the backend, and whoever tests
+    an agent sleeps a dozen times a turn.
+    """
+
+    __slots__ = ("_ended", "_sleep")
+
+    def __init__(self) -> None:
+        self._ended = False
+        self._sleep: asyncio.Future[None] | anyio.Event | None = None
+
+    async def wait(self) -> None:
+        """Return when woken; at once if that has happened already."""
+        if self._ended:
+            return
+        task = _asyncio_task()
+        if task is None:
+            self._sleep = event = anyio.Event()
+            await event.wait()
+        else:
+            self._sleep = future = task.get_loop().create_future()
+            await future
+
+    def wake(self) -> None:
+        """Let the task go on; a second call does nothing."""
+        self._ended = True
+        sleep, self._sleep = self._sleep, None
+        if isinstance(sleep, anyio.Event):
+            sleep.set()
+        elif sleep is not None and not sleep.done():
+            sleep.set_result(None)
 
 
 class Waiter:
@@ -114,29 +154,29 @@ class Waiter:
         stops_time: whether a virtual clock stands still while a task of the run waits here.
     """
 
-    __slots__ = ("_event", "_ledger", "label", "stops_time", "woken")
+    __slots__ = ("_ledger", "_wakeup", "label", "stops_time", "woken")
 
     def __init__(self, label: str = "", *, stops_time: bool = False) -> None:
         self.label = label
         self.stops_time = stops_time
         self.woken = False
-        self._event: anyio.Event | None = None
+        self._wakeup: Wakeup | None = None
         self._ledger: Ledger | None = None
 
     async def wait(self) -> None:
         """Return when woken; at once if that has happened already."""
         if self.woken:
             return
-        self._event = anyio.Event()
+        self._wakeup = wakeup = Wakeup()
         run = current_run.get()
         if run is None or not run.ledger.has_current_task():
-            await self._event.wait()
+            await wakeup.wait()
             return
         ledger = run.ledger
         self._ledger = ledger
         ledger.park(self)
         try:
-            await self._event.wait()
+            await wakeup.wait()
         finally:
             ledger.unpark(self)
 
@@ -147,8 +187,8 @@ class Waiter:
         self.woken = True
         if self._ledger is not None:
             self._ledger.unpark(self)
-        if self._event is not None:
-            self._event.set()
+        if self._wakeup is not None:
+            self._wakeup.wake()
 
 
 class Gate:

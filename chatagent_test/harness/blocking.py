@@ -26,7 +26,8 @@ if sys.platform == "linux":
     from resource import RUSAGE_THREAD, getrusage
 
     def _effort() -> tuple[float, int]:
-        return time.thread_time(), getrusage(RUSAGE_THREAD).ru_nvcsw
+        used = getrusage(RUSAGE_THREAD)
+        return used.ru_utime + used.ru_stime, used.ru_nvcsw
 
 else:
 

@@ -65,13 +65,15 @@ class Driver:
         self.ledger, self.watch, self.clock = ledger, watch, clock
         self.auto_advance, self.wait_timeout, self.describe = auto_advance, wait_timeout, describe
         self._jumps_to = jumps_to
-        self._unwatch = ledger.watch(watch.stir)
+        self._ends = [ledger.watch(watch.stir)]
         if isinstance(clock, VirtualClock):
+            self._ends.append(clock.listen(watch.stir))
             clock.ledgers.append(ledger)
 
     def let_go(self) -> None:
         """Have no more say in the clock's moves, and know nothing of the run; others may go on living by the clock."""
-        self._unwatch()
+        for end in self._ends:
+            end()
         self.describe = str
         if isinstance(self.clock, VirtualClock) and self.ledger in self.clock.ledgers:
             self.clock.ledgers.remove(self.ledger)
@@ -169,12 +171,10 @@ class Driver:
         News is also that somebody begins to sleep on the clock, perhaps no task of the run, and that another run on the
         clock falls quiet.
         """
-        stir = self.watch.stir
-        ends = [ledger.watch(stir) for ledger in self._ledgers if ledger is not self.ledger]
-        if isinstance(self.clock, VirtualClock):
-            ends.append(self.clock.listen(stir))
+        others = [ledger for ledger in self._ledgers if ledger is not self.ledger]
+        ends = [ledger.watch(self.watch.stir) for ledger in others]
         try:
-            await self.watch.news().wait()
+            await self.watch.news()
         finally:
             for end in ends:
                 end()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import anyio
+from chatagent.waiting import Wakeup
 
 __all__ = ["News"]
 
@@ -11,16 +11,21 @@ class News:
     """Lets one or many wait until something has happened; they look for themselves what it was."""
 
     def __init__(self) -> None:
-        self._news: anyio.Event | None = None
+        self._waiting: list[Wakeup] = []
 
-    def news(self) -> anyio.Event:
-        """Return an event that is set at the next thing that happens."""
-        if self._news is None:
-            self._news = anyio.Event()
-        return self._news
+    async def news(self) -> None:
+        """Return at the next thing that happens."""
+        wakeup = Wakeup()
+        self._waiting.append(wakeup)
+        try:
+            await wakeup.wait()
+        finally:
+            if wakeup in self._waiting:
+                self._waiting.remove(wakeup)
 
     def stir(self) -> None:
         """Let whoever waits for news look again."""
-        if self._news is not None:
-            news, self._news = self._news, None
-            news.set()
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for wakeup in waiting:
+                wakeup.wake()

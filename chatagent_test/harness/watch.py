@@ -96,7 +96,7 @@ class RunWatch(NullObserver, News):
                 self.records.append(record)
                 for callback in self._listeners:
                     callback(record)
-            if self._news is not None:
+            if self._waiting:
                 self.stir()
         else:
             for record in records:

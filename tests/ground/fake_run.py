@@ -11,6 +11,7 @@ from anyio.lowlevel import checkpoint
 
 from chatagent.current import current_run
 from chatagent_test.harness.driver import Driver
+from chatagent_test.harness.news import News
 from support.bare_run import BareRun
 
 if TYPE_CHECKING:
@@ -62,28 +63,11 @@ async def a_run(clock: Clock | None = None) -> AsyncGenerator[FakeRun]:
         await run.tasks.close()
 
 
-class News:
-    """As much of a `RunWatch` as a driver asks for."""
-
-    def __init__(self) -> None:
-        self._news: anyio.Event | None = None
-
-    def news(self) -> anyio.Event:
-        if self._news is None:
-            self._news = anyio.Event()
-        return self._news
-
-    def stir(self) -> None:
-        if self._news is not None:
-            news, self._news = self._news, None
-            news.set()
-
-
 def a_driver(run: FakeRun, *, auto_advance: bool = True, wait_timeout: float = 5.0) -> Driver:
     """Return a driver of a run."""
     return Driver(
         run.ledger,
-        News(),  # type: ignore[arg-type] - as much of it as is needed
+        News(),
         run.clock,
         auto_advance=auto_advance,
         wait_timeout=wait_timeout,

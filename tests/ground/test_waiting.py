@@ -7,7 +7,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from chatagent.current import current_run
-from chatagent.waiting import Gate, Ledger, Waiter
+from chatagent.waiting import Gate, Ledger, Waiter, Wakeup
 from ground.fake_run import FakeRun, a_run
 
 pytestmark = pytest.mark.anyio
@@ -286,3 +286,32 @@ async def test_a_busy_task_keeps_the_run_from_being_quiet() -> None:
         await run.start(busy).wait()
 
     assert seen == [False] * 3
+
+
+async def test_a_wakeup_ends_one_sleep_once_and_is_counted_by_nobody() -> None:
+    wakeup, order = Wakeup(), list[str]()
+    async with a_run() as run:
+
+        async def sleep() -> None:
+            await wakeup.wait()
+            order.append("woken")
+
+        task = run.tasks.start(sleep, name="a sleeper")
+        await checkpoint()
+        order.append("still asleep" if not run.ledger.quiet else "counted as waiting")
+        wakeup.wake()
+        wakeup.wake()
+        await task.join()
+        await wakeup.wait()
+
+    assert order == ["still asleep", "woken"]
+
+
+async def test_a_wakeup_may_come_after_its_sleeper_was_cancelled() -> None:
+    wakeup = Wakeup()
+
+    with anyio.move_on_after(0) as scope:
+        await wakeup.wait()
+    wakeup.wake()
+
+    assert scope.cancelled_caught
