@@ -37,6 +37,7 @@ class OwnedTask:
         ledger: the ledger that counts it; `None` if nobody does.
         context: the context to run in; a copy of the caller's by default.
         on_end: called with the task when it has ended, before whoever waits for that goes on; it must not wait.
+        stop: called by `end`; returns whether the function will end by itself at once, so that nobody need cancel it.
     """
 
     __slots__ = (
@@ -46,6 +47,7 @@ class OwnedTask:
         "_loop",
         "_on_end",
         "_scope",
+        "_stop",
         "_task",
         "_task_id",
         "cancelled",
@@ -62,6 +64,7 @@ class OwnedTask:
         ledger: Ledger | None = None,
         context: contextvars.Context | None = None,
         on_end: Callable[[OwnedTask], None] | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> None:
         self.name = name
         self.error: BaseException | None = None
@@ -70,7 +73,7 @@ class OwnedTask:
         """Whether it ended because it was cancelled."""
         self._scope = anyio.CancelScope()
         self._done = Gate(f"the end of {name}")
-        self._ledger, self._on_end = ledger, on_end
+        self._ledger, self._on_end, self._stop = ledger, on_end, stop
         self._task_id: int | None = None
         self._home = current_loop()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -106,6 +109,11 @@ class OwnedTask:
         """Cancel what runs inside; does nothing once it has ended, or once its event loop is gone."""
         if not self.done and self.loop_is_here:
             self._scope.cancel()
+
+    def end(self) -> None:
+        """Let it stop by itself, if it can; else cancel it."""
+        if self._stop is None or not self._stop():
+            self.cancel()
 
     async def join(self) -> None:
         """Return when the task has ended, however it ended."""
@@ -170,7 +178,7 @@ class OwnedTask:
             self._end()
 
     def _end(self) -> None:
-        self._task = None  # it holds the context, and with that all that the task has worked on
+        self._task = self._stop = None  # they hold all that the task has worked on
         if self._on_end is not None:
             self._on_end(self)
         self._done.open()
@@ -206,22 +214,30 @@ class TaskSet:
         self.active: set[OwnedTask] = set()
         self._closed = False
 
-    def start(self, fn: Callable[[], Awaitable[Any]], *, name: str) -> OwnedTask:
-        """Start a task that ends with this set at the latest, in a copy of the caller's context."""
+    def start(
+        self, fn: Callable[[], Awaitable[Any]], *, name: str, stop: Callable[[], bool] | None = None
+    ) -> OwnedTask:
+        """Start a task that ends with this set at the latest, in a copy of the caller's context.
+
+        Args:
+            fn: the async function to run.
+            name: how the task is called.
+            stop: see `OwnedTask`.
+        """
         if self._closed:
             msg = f"cannot start {name}: its owner has ended"
             raise RuntimeError(msg)
         work = fn if self._around is None else partial(self._around, name, fn)
-        task = OwnedTask(work, name=name, ledger=self.ledger, on_end=self.active.discard)
+        task = OwnedTask(work, name=name, ledger=self.ledger, on_end=self.active.discard, stop=stop)
         if not task.done:
             self.active.add(task)
         return task
 
     async def close(self) -> None:
-        """Cancel all tasks and wait for their ends, even if the caller is being cancelled."""
+        """End all tasks and wait for that, even if the caller is being cancelled."""
         self._closed = True
         for task in tuple(self.active):
-            task.cancel()
+            task.end()
         with anyio.CancelScope(shield=True):
             for task in tuple(self.active):
                 await task.join()

@@ -143,6 +143,8 @@ class Channel:
         self._handling: set[OwnedTask] = set()
         """Async handlers at work."""
         self._reader: OwnedTask | None = None
+        self._pages: object = None
+        """What the reader reads."""
         self._failure: Exception | None = None
         self._interrupted = False
 
@@ -367,11 +369,13 @@ class Channel:
 
     def _listen(self) -> None:
         if self._reader is None:
-            self._reader = self._tasks.start(self._read, name=f"the reader of .{self.direction}")
+            name = f"the reader of .{self.direction}"
+            self._reader = self._tasks.start(self._read, name=name, stop=self._stop_reading)
 
     async def _read(self) -> None:
         try:
             async with self._store.follow(self.session_id, self.direction, after=self.last_seq_num) as pages:
+                self._pages = pages
                 async for page in pages:
                     for record in page.records:
                         self._dispatch(_decoded(record) if self.direction == "in" else record)
@@ -381,6 +385,14 @@ class Channel:
             self.end_waits()
         finally:
             self._tell_delivered()
+
+    def _stop_reading(self) -> bool:
+        """End the reader, if its store can end what it reads; a cancellation would cost more, and says no more."""
+        stop: Callable[[], None] | None = getattr(self._pages, "stop", None)
+        if stop is None:
+            return False
+        stop()
+        return True
 
     def _tell_delivered(self) -> None:
         if not self._deliveries:

@@ -108,13 +108,21 @@ class Follower:
         waiting: where the store keeps the waiters that its closing wakes.
     """
 
-    __slots__ = ("_after", "_find", "_log", "_waiting")
+    __slots__ = ("_after", "_find", "_is_stopped", "_log", "_waiter", "_waiting")
 
     def __init__(self, find: Callable[[], MemoryLog], after: int | None, waiting: dict[Waiter, None]) -> None:
         self._find = find
         self._log: MemoryLog | None = None
         self._after = after
         self._waiting = waiting
+        self._waiter: Waiter | None = None
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """End by itself, now or at the next page."""
+        self._is_stopped = True
+        if self._waiter is not None:
+            self._waiter.wake()
 
     async def __aenter__(self) -> Self:
         self._log = self._find()
@@ -132,17 +140,19 @@ class Follower:
         log = self._log
         if log is None:
             log = self._log = self._find()
-        while True:
+        while not self._is_stopped:
             if log is not self._find():
                 raise SessionNotFoundError(log.session_id)
             page = log.page(self._after, PAGE_RECORDS, PAGE_BYTES)
             if page.records:
                 self._after = page.records[-1].seq
                 return page
-            waiter = Waiter(f"a record on .{log.direction} of session {log.session_id!r}")
+            self._waiter = waiter = Waiter(f"a record on .{log.direction} of session {log.session_id!r}")
             log.waiters[waiter] = self._waiting[waiter] = None
             try:
                 await waiter.wait()
             finally:
+                self._waiter = None
                 log.waiters.pop(waiter, None)
                 del self._waiting[waiter]
+        raise StopAsyncIteration

@@ -319,7 +319,8 @@ class SessionStore(Protocol):
         """Yield pages for ever: what is there above `after`, then what comes. No page is empty.
 
         The cursor is the caller's: after a cancellation a new `follow` at the last number seen goes on. It ends by
-        `SessionNotFoundError` when the session is deleted and by `StoreClosedError` when the store closes.
+        `SessionNotFoundError` when the session is deleted and by `StoreClosedError` when the store closes. The iterator
+        may have a method `stop()`, by which it ends itself; then its reader need not be cancelled.
         """
         ...
 

@@ -601,3 +601,20 @@ async def test_tasks_of_one_set_share_its_ledger() -> None:
 
     assert tasks.ledger is ledger
     assert ledger.alive == 0
+
+
+async def test_a_set_lets_a_task_stop_by_itself_that_can_and_cancels_the_others() -> None:
+    stopped, tasks = Waiter("to be told to stop"), TaskSet()
+
+    def stop() -> bool:
+        stopped.wake()
+        return True
+
+    told = tasks.start(stopped.wait, name="told", stop=stop)
+    deaf = tasks.start(for_ever, name="deaf", stop=lambda: False)
+    other = tasks.start(for_ever, name="other")
+    await checkpoint()
+    await tasks.close()
+
+    assert [each.cancelled for each in (told, deaf, other)] == [False, True, True]
+    assert all(each.done for each in (told, deaf, other))

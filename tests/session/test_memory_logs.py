@@ -533,3 +533,20 @@ async def test_an_observer_sees_every_record_before_a_trim_removes_it(store: InM
     assert seen == [("c", "out", [0]), ("c", "out", [1, 2]), ("c", "in", [0]), ("c", "out", [3])]
     assert kept == [1, 3, 3, 4]
     assert (await store.read("c", "out")).first_kept == 3
+
+
+async def test_following_can_be_ended_from_outside_while_it_waits(store: InMemorySessionStore) -> None:
+    seen: list[int] = []
+    async with store.follow("c", "out") as pages, anyio.create_task_group() as tasks:
+
+        async def read() -> None:
+            async for page in pages:
+                seen.extend(numbers(page.records))
+
+        tasks.start_soon(read)
+        await out(store, *data("a", "b"))
+        await anyio.wait_all_tasks_blocked()
+        pages.stop()
+    await out(store, *data("c"))
+
+    assert seen == [0, 1]
