@@ -138,6 +138,7 @@ async def main(console: Console) -> None:
 
     model.assert_done()
     console.print(f"Virtual time that passed: {seconds:g} seconds.")
+    console.print("Where to go next: docs/tutorial.md builds an agent and its tests step by step.")
 
 
 async def send_and_stop(harness: ChatAgentHarness, model: MockLanguageModel, text: str) -> Turn:
@@ -151,8 +152,8 @@ async def send_and_stop(harness: ChatAgentHarness, model: MockLanguageModel, tex
 
 
 def show_boot(console: Console, title: str, harness: ChatAgentHarness) -> None:
-    found = f"{len(harness.boot.settled_messages)} messages" if harness.boot.snapshot_found else "nothing"
-    table = rows(hooks=", ".join(call.name for call in harness.hooks), found=found)
+    stored = f"{len(harness.boot.settled_messages)} messages" if harness.boot.snapshot_found else "no conversation yet"
+    table = rows(hooks=", ".join(call.name for call in harness.hooks), stored=stored)
     print_section(console, title, table)
 
 
