@@ -205,12 +205,13 @@ async def test_guards_of_many_threads_leave_the_transports_as_they_were() -> Non
     errors: list[type[BaseException]] = []
 
     def work() -> None:
-        for _ in range(20):
-            with deny_network(), httpx2.Client(trust_env=False) as client:
-                try:
-                    client.get(REMOTE)
-                except NetworkDeniedError as exc:
-                    errors.append(type(exc))
+        with httpx2.Client(trust_env=False) as client:
+            for _ in range(20):
+                with deny_network():
+                    try:
+                        client.get(REMOTE)
+                    except NetworkDeniedError as exc:
+                        errors.append(type(exc))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
