@@ -5,10 +5,13 @@ Nothing here decides whether another step follows; that is the loop's business.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+import anyio
 
 from chatagent.current import current_run, working_on
 from chatagent.errors import NoOutputGeneratedError
@@ -35,7 +38,7 @@ from chatagent.model import CallOptions, ModelMessage, ResponseInfo, StreamResul
 from chatagent.model.standardize import build_prompt, standardize_prompt
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from chatagent.generate.log import LogEntry
     from chatagent.generate.loop import Call
@@ -192,7 +195,6 @@ async def _ask(call: Call, prepared: _Prepared) -> StreamResult:
     )
     started = ModelCallStartEvent(step_number=prepared.number, model=settings.model, prompt=prepared.prompt)
     await call.notify("on_language_model_call_start", started)
-    call.stop_if_aborted()
     run = current_run.get()
 
     def ask() -> Awaitable[StreamResult]:
@@ -200,11 +202,27 @@ async def _ask(call: Call, prepared: _Prepared) -> StreamResult:
             run.model_called(settings.model, options)
         return settings.model.do_stream(options)
 
+    if call.signal.aborted:
+        await _ask_in_vain(call, ask)
     try:
         with working_on(f"the call of model {settings.model.model_id!r}"):
             return await with_retries(ask, max_retries=plan.max_retries, clock=call.clock)
     except Exception as exc:
         raise StepFailedError(exc, has_begun=True) from exc
+
+
+async def _ask_in_vain(call: Call, ask: Callable[[], Awaitable[StreamResult]]) -> None:
+    """Ask a model whose answer nobody wants any more: its signal tells it so, and nobody waits for it (rule 8.4).
+
+    That the call fails is what it should do; the stream says `abort` all the same.
+
+    Raises:
+        Stopped: always.
+    """
+    with anyio.CancelScope() as scope, contextlib.suppress(Exception):
+        scope.cancel()
+        call.open_stream = (await ask()).stream
+    call.stop_if_aborted()
 
 
 async def _ask_and_read(call: Call, prepared: _Prepared, conversation: Conversation) -> tuple[StepReader, StreamResult]:

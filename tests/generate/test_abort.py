@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import anyio.lowlevel
 import pytest
 
@@ -95,7 +96,7 @@ async def test_an_abort_ends_a_stream_that_hangs_at_once(parts: Any, types: list
         await observed.result.text
 
 
-async def test_a_call_that_was_aborted_before_it_began_does_not_ask_the_model() -> None:
+async def test_a_call_that_was_aborted_before_it_began_tells_the_model_so_and_takes_nothing_from_it() -> None:
     controller = AbortController()
     controller.abort()
     model = MockLanguageModel(script.text("never"))
@@ -103,7 +104,29 @@ async def test_a_call_that_was_aborted_before_it_began_does_not_ask_the_model() 
 
     assert await observed.pump() == ["start", "abort"]
     assert observed.chunks[-1]["reason"] == "AbortError: This operation was aborted"
-    assert (model.do_stream_calls, len(observed.aborted)) == ([], 1)
+    assert len(observed.aborted) == 1
+    (call,) = model.do_stream_calls
+    assert call.abort_signal is not None
+    assert call.abort_signal.aborted
+
+
+async def _fail(_options: Any) -> StreamResult:
+    raise RuntimeError("nobody asks me like that")
+
+
+async def _hang(_options: Any) -> StreamResult:
+    await anyio.sleep_forever()
+    raise AssertionError("unreachable")
+
+
+@pytest.mark.parametrize("do_stream", [_fail, _hang])
+async def test_what_a_model_does_with_a_call_that_was_aborted_before_it_began_does_not_matter(do_stream: Any) -> None:
+    controller = AbortController()
+    controller.abort("enough")
+    observed = Observed(MockLanguageModel(do_stream=do_stream), controller)
+
+    assert await observed.pump() == ["start", "abort"]
+    assert observed.chunks[-1]["reason"] == "enough"
 
 
 async def test_an_abort_from_the_sink_is_the_last_thing_that_comes() -> None:
