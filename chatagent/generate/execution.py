@@ -57,8 +57,8 @@ class _Output(NamedTuple):
     """Something that came of a tool. What compares lower is handed out first."""
 
     at: float
-    turn: int
-    """How many outputs of the call came before it."""
+    beat: float
+    """How many outputs of the call came before it, and how long an output of its kind takes behind them."""
     order: int
     """The place of the call among the others."""
     number: int
@@ -73,7 +73,8 @@ class ToolRunner:
     """Runs tools and hands out what comes of them.
 
     What comes at the same instant of the clock is handed out in turns, in call order, so that a run on a virtual clock
-    is the same each time, however the event loop orders its tasks. For the same reason they start one after the other.
+    is the same each time, however the event loop orders its tasks: preliminary results at once, the end of a call a
+    little later, an error before a result. For the same reason they start one after the other.
 
     Args:
         tasks: where the tools run.
@@ -192,8 +193,9 @@ class ToolRunner:
         self._count += 1
         call_id = part.tool_call_id
         turn = self._turns[call_id] = self._turns.get(call_id, -1) + 1
+        beat = turn + _lag(part)
         heappush(
-            self._outputs, _Output(self._clock.now(), turn, self._order[call_id], self._count, part, ended, raised)
+            self._outputs, _Output(self._clock.now(), beat, self._order[call_id], self._count, part, ended, raised)
         )
         if self._waiter is not None:
             self._waiter.wake()
@@ -252,6 +254,12 @@ class ToolRunner:
             return await execute(replace(run, options=replace(run.options, abort_signal=signal)), self._put)
         finally:
             take_back()
+
+
+def _lag(part: FullToolResult | FullToolError) -> float:
+    if isinstance(part, FullToolError):
+        return 2
+    return 0 if part.preliminary else 2.5
 
 
 async def execute(run: ToolRun, preliminary: Callable[[FullToolResult], None]) -> FullToolResult | FullToolError:

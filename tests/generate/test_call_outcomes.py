@@ -271,6 +271,30 @@ async def test_values_that_come_at_the_same_instant_are_told_in_turns() -> None:
     assert await play(main) == [("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 1), ("b", 1)]
 
 
+async def test_at_the_same_instant_an_error_is_told_before_a_result_and_what_is_preliminary_before_both() -> None:
+    @tool
+    async def values() -> Any:
+        for each in range(4):
+            yield each
+
+    @tool
+    async def result() -> str:
+        return "result"
+
+    @tool
+    async def fails() -> str:
+        raise ValueError("error")
+
+    calls = [raw_call(name, name, "{}") for name in ("result", "fails", "values")]
+
+    async def main() -> list[object]:
+        asked = stream_text(model=MockLanguageModel(says(*calls)), prompt="Hi", tools=[result, fails, values])
+        parts = [part async for part in asked.full_stream if part.type in ("tool-result", "tool-error")]
+        return [part.output if part.type == "tool-result" else str(part.error) for part in parts]
+
+    assert await play(main) == [0, 1, "error", 2, "result", 3, 3]
+
+
 async def test_answers_to_approvals_are_acted_on_in_order() -> None:
     @tool(needs_approval=True)
     async def wait(seconds: int) -> int:
