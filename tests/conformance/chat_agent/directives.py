@@ -8,6 +8,7 @@ from chatagent import chat, is_step_count, locals, stream_text
 from chatagent.agent import RecoveryResult
 from chatagent.ui import parse_ui_message
 from conformance.chat_agent.errors import UnsupportedScenarioError, scenario_error
+from conformance.chat_agent.gates import first_steps
 from conformance.chat_agent.sources import ChunkSource, given
 from conformance.chat_agent.streams import stream_options
 from conformance.chat_agent.values import applies, resolve, snake
@@ -200,6 +201,7 @@ class Performer:
             await self.perform(it.get("then", ()), moment.first())
 
         chat.defer(work)
+        await first_steps()
         return GO_ON
 
     async def _mark(self, it: Wire, moment: Moment) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio.lowlevel import checkpoint
 
+from conformance.chat_agent.gates import first_steps
 from conformance.chat_agent.harnesses import PATIENCE, Harnesses
 from conformance.chat_agent.placeholders import PLACEHOLDER, Authored, generated_ids, replace_strings
 from conformance.chat_agent.recording import chunk_to_wire
@@ -65,7 +65,7 @@ class Driver:
         elif step.get("await") is False:
             self._ended[step["as"]] = anyio.Event()
             tasks.start_soon(self._perform, index, step)
-            await _first_steps()
+            await first_steps()
         else:
             await self._perform(index, step)
             if step["do"] not in UNSETTLED | SEEDS and step.get("settle", True):
@@ -169,12 +169,6 @@ class Driver:
 
     async def _settle(self, step: Wire) -> None:
         await self._harnesses.present.advance(step.get("ms", 0) / 1000)
-
-
-async def _first_steps() -> None:
-    """Let a task that was just started do its first step, in which a send puts its record on `.in`."""
-    for _ in range(2):  # one is not enough where tasks are woken in any order
-        await checkpoint()
 
 
 def _shown(step: Wire, returned: Any) -> Wire:

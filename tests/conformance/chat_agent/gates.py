@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anyio.lowlevel import checkpoint
+
 from chatagent.waiting import Waiter
 
 if TYPE_CHECKING:
     from chatagent.signals import AbortSignal
+
+
+async def first_steps() -> None:
+    """Let a task that was just started go on to where it first waits: what is started in the reference does so at once.
+
+    A send puts its record on `.in` in these steps, and deferred work does what it has to wait for nothing for.
+    """
+    for _ in range(2):  # one is not enough where tasks are woken in any order
+        await checkpoint()
 
 
 class Gates:
