@@ -6,6 +6,7 @@ turn begins with it. Either way the history that clients see stays whole, unless
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -23,7 +24,7 @@ from chatagent.agent.compaction_options import (
 )
 from chatagent.agent.events import CompactedEvent
 from chatagent.agent.work import CompactionWork
-from chatagent.errors import HookResultError, InvalidArgumentError
+from chatagent.errors import HookResultError, InvalidArgumentError, LeaseLostError, OutOfMemoryError
 from chatagent.model import AssistantMessage, ModelMessage, TextPart, UserMessage
 from chatagent.ui import DataChunk, FinishStep, UnknownChunk, to_wire
 
@@ -44,6 +45,8 @@ __all__ = [
     "compaction_plan",
     "is_compaction_safe",
 ]
+
+logger = logging.getLogger("chatagent")
 
 _OPEN = ("partial-call", "input-streaming", "input-available", "approval-requested")
 _STATES = (*_OPEN, "approval-responded", "output-available", "output-error", "output-denied")
@@ -163,9 +166,9 @@ async def _compact_now(
     tell("compacting")
     summary = await _summary(run, turn, plan.summarize, messages, usage, "inner", step_number=number)
     turn.compaction = InnerCompaction(CompactionState(summary, len(_responses(steps))), steps[0])
-    await _tell_compacted(run, turn, summary, messages, usage, step_number=number)
-    tell("complete")
-    run.out.write(FinishStep())
+    if await _tell_compacted(run, turn, summary, messages, usage, step_number=number):
+        tell("complete")
+        run.out.write(FinishStep())
     return summary
 
 
@@ -196,8 +199,8 @@ async def compact_after_turn(run: AgentRun, turn: TurnState) -> bool:
         tell("compacting")
         summary = await _summary(run, turn, options["summarize"], before, usage, "outer")
         await _replace_lists(run, turn, summary, "outer")
-        await _tell_compacted(run, turn, summary, conversation.model, usage, step_number=-1)
-        tell("complete")
+        if await _tell_compacted(run, turn, summary, conversation.model, usage, step_number=-1):
+            tell("complete")
     return True
 
 
@@ -275,7 +278,9 @@ async def _tell_compacted(
     usage: LanguageModelUsage,
     *,
     step_number: int,
-) -> None:
+) -> bool:
+    """Call `on_compacted`; returns whether it went well. Its failure is logged, for the compaction stands by then."""
+
     def make_event(writer: ChunkWriter) -> CompactedEvent:
         return CompactedEvent(
             ctx=run.env.context,
@@ -292,7 +297,14 @@ async def _tell_compacted(
             writer=writer,
         )
 
-    await run.writing_hook("on_compacted", make_event)
+    try:
+        await run.writing_hook("on_compacted", make_event, joins_answer=False)
+    except (OutOfMemoryError, LeaseLostError):
+        raise
+    except Exception:  # the user's hook
+        logger.exception("`on_compacted` of agent %r failed", run.agent.id)
+        return False
+    return True
 
 
 async def _replace_lists(run: AgentRun, turn: TurnState, summary: str, source: CompactionSource) -> None:

@@ -234,12 +234,20 @@ class AgentRun:
         fn = self.agent.hook(name)
         return None if fn is None else await self.call(name, fn, make_event())
 
-    async def writing_hook(self, name: str, make_event: Callable[[ChunkWriter], Any]) -> Any:
-        """Call a hook whose event has a writer; the writer is flushed behind it, also when it raised (E-10)."""
+    async def writing_hook(
+        self, name: str, make_event: Callable[[ChunkWriter], Any], *, joins_answer: bool = True
+    ) -> Any:
+        """Call a hook whose event has a writer; the writer is flushed behind it, also when it raised (E-10).
+
+        Args:
+            name: the hook.
+            make_event: makes its event.
+            joins_answer: whether data parts that it writes become parts of the stored answer (N-26).
+        """
         fn = self.agent.hook(name)
         if fn is None:
             return None
-        writer = ChunkWriter(self)
+        writer = ChunkWriter(self, joins_answer=joins_answer)
         try:
             return await self.call(name, fn, make_event(writer))
         finally:

@@ -50,10 +50,10 @@ class ChunkWriter:
     It does not keep its run alive: whoever keeps the events of a run, such as a log of hook calls, keeps no more.
     """
 
-    __slots__ = ("_merging", "_run_ref")
+    __slots__ = ("_joins_answer", "_merging", "_run_ref")
 
-    def __init__(self, run: AgentRun) -> None:
-        self._run_ref = weakref.ref(run)
+    def __init__(self, run: AgentRun, *, joins_answer: bool = True) -> None:
+        self._run_ref, self._joins_answer = weakref.ref(run), joins_answer
         self._merging: list[OwnedTask] = []
 
     @property
@@ -66,11 +66,16 @@ class ChunkWriter:
     def write(self, chunk: Chunk | Mapping[str, Any]) -> None:
         """Send one chunk to the client; a data part that is not transient also joins the stored answer.
 
+        Not so from `on_compacted`: what it writes is sent and nothing else.
+
         Raises:
             ChunkError: it is no chunk.
             ChatContextError: the run is gone.
         """
-        self._run.write_response_chunk(to_chunk(chunk))
+        if self._joins_answer:
+            self._run.write_response_chunk(to_chunk(chunk))
+        else:
+            self._run.out.write(to_chunk(chunk))
 
     def merge(self, stream: Any) -> None:
         """Send the chunks of a stream as they come; the hook's caller waits for its end. Nothing of it is stored."""

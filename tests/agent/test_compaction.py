@@ -156,7 +156,7 @@ async def test_events_tell_what_was_found() -> None:
     assert data[0].usage.total_tokens == data[0].total_tokens == 220
 
 
-async def test_what_on_compacted_writes_stands_inside_and_joins_the_answer() -> None:
+async def test_what_on_compacted_writes_stands_inside_and_does_not_join_the_answer() -> None:
     model = saying(CALL, "done")
     agent = compacting_agent(
         model, on_compacted=lambda event: event.writer.write({"type": "data-note", "data": event.summary})
@@ -167,7 +167,43 @@ async def test_what_on_compacted_writes_stands_inside_and_joins_the_answer() -> 
 
     first = types(turn).index("step-start")
     assert types(turn)[first + 1 : first + 4] == ["data-compaction", "data-note", "data-compaction"]
-    assert [part.type for part in kept(harness)[1].parts][-1] == "data-note"
+    assert "data-note" not in [part.type for part in kept(harness)[1].parts]
+
+
+async def test_what_on_compacted_writes_behind_a_turn_does_not_join_the_answer_either() -> None:
+    agent = compacting_agent(
+        saying(script.text("done").finish("stop", usage=LONG)),
+        on_compacted=lambda event: event.writer.write({"type": "data-note", "data": event.summary}),
+    )
+
+    async with mock_chat_agent(agent) as harness:
+        turn = await harness.send_message("hello")
+
+    assert "data-note" in types(turn)
+    assert "data-note" not in [part.type for part in kept(harness)[1].parts]
+
+
+@pytest.mark.parametrize("where", ["inner", "outer"])
+async def test_on_compacted_that_fails_is_logged_and_the_compaction_stands(
+    where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(event: Any) -> None:
+        raise RuntimeError("on_compacted broke")
+
+    first = [CALL, "done"] if where == "inner" else [script.text("done").finish("stop", usage=LONG)]
+    model = saying(*first, "next")
+
+    async with mock_chat_agent(compacting_agent(model, on_compacted=fail)) as harness:
+        turn = await harness.send_message("hello")
+        await harness.send_message("again")
+
+    assert turn.error is None
+    assert [chunk["data"]["status"] for chunk in turn.raw_chunks if chunk["type"] == "data-compaction"] == [
+        "compacting"
+    ]
+    assert "error" not in types(turn)
+    assert "on_compacted broke" in caplog.text
+    assert "[Conversation summary]" in model.do_stream_calls[-1].prompt[0].content[0].text
 
 
 async def test_under_the_limit_nothing_happens() -> None:
