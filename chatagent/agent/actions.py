@@ -40,7 +40,7 @@ async def run_action(run: AgentRun, turn: TurnState, listener: MidTurnListener) 
     if run.cancelled:
         return
     turn.out_seq = await write_turn_complete(run, turn, token=None)
-    if conversation.chain is not before:
+    if conversation.chain.items != before.items:
         await save_snapshot(run, turn.out_seq)
 
 

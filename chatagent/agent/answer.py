@@ -45,7 +45,9 @@ async def ask_for_answer(run: AgentRun, turn: TurnState, listener: MidTurnListen
         result = await run.call("run", run.agent.run, _run_event(run, turn, messages))
         if turn.pipe_count == 0 and is_streamable(result):
             await stream_answer(run, turn, result, original_messages=conversation.chain.to_list())
-        elif turn.pipe_count == 0 and result is not None:
+        elif turn.pipe_count:
+            turn.usage = await fetch_usage(run, result)
+        elif result is not None:
             logger.warning("`run` of agent %r returned %r, which is no stream and was ignored", run.agent.id, result)
     except AbortError:
         if run.cancelled:
@@ -188,27 +190,16 @@ def _with_parts(answer: UIMessage, turn: TurnState) -> UIMessage:
 
 async def _put_into_chain(run: AgentRun, turn: TurnState, injected: Sequence[UIMessage], answer: UIMessage) -> None:
     """Put the answer at the place of its id, or at the end; a failing conversion skips only the model's side (F-86)."""
-    conversation = turn.conversation
-    supersedes = conversation.supersedes
-    conversation.chain, replaced = conversation.chain.upsert(answer, behind=injected)
-    run.state.tool_calls.record(answer)
     new = [*injected, answer]
-    converted = await conversation.converter.convert_what_can_be(new)
-    if (replaced or supersedes) and turn.compaction is None:
-        await conversation.reconvert()
-    else:
-        conversation.model += converted
-    turn.add_new(new, converted)
+    run.state.tool_calls.record(answer)
+    turn.add_new(new, await turn.conversation.take_in(new, keep_model=turn.compaction is not None))
 
 
 async def _put_in_without_answer(run: AgentRun, turn: TurnState, injected: Sequence[UIMessage]) -> None:
     """Put in what a turn has brought whose answer was not captured: injected messages, and parts that code wrote."""
     conversation = turn.conversation
     if injected:
-        conversation.chain = conversation.chain.extend(injected)
-        converted = await conversation.converter.convert_what_can_be(injected)
-        conversation.model += converted
-        turn.add_new(injected, converted)
+        turn.add_new(injected, await conversation.take_in(injected, keep_model=turn.compaction is not None))
     if turn.response_parts:
         turn.response = UIMessage(id=run.env.new_id(), role="assistant", parts=tuple(turn.response_parts))
         turn.response_parts = []

@@ -277,7 +277,7 @@ def _strip_part(part: Any) -> Any:
     rest = {key: value for key, value in metadata.items() if key != "openai"}
     if kept:
         rest["openai"] = kept
-    return part.model_copy(update={"provider_metadata": rest or None})
+    return part.model_copy(update={"provider_metadata": rest})
 
 
 def _has_tool_part(message: UIMessage) -> bool:

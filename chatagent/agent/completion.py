@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from chatagent.agent.cleanup import cleanup_aborted_parts
 from chatagent.agent.compaction import compact_after_turn
 from chatagent.agent.events import BeforeTurnCompleteEvent, TurnCompleteEvent
 from chatagent.agent.work import SnapshotWork
@@ -81,10 +82,12 @@ def failed_turn_event(
     if new_ui_messages is None:
         message = turn.incoming.payload.message
         new_ui_messages = [] if message is None else [message]
+    response = None if turn.response is None else cleanup_aborted_parts(turn.response)
     fields: dict[str, Any] = _fields(run, turn) | {
         "new_ui_messages": list(new_ui_messages),
         "new_messages": list(new_messages),
-        "raw_response_message": turn.response,
+        "response_message": response,
+        "raw_response_message": response,
         "usage": None,
         "finish_reason": "error",
     }

@@ -79,18 +79,17 @@ async def keep_what_is_there(run: AgentRun, turn: TurnState) -> list[UIMessage]:
     if message is not None:
         new.append(message)
         if conversation.chain.find(message.id) is None:
-            conversation.chain = conversation.chain.append(message)
+            await conversation.take_in([message])
     if not turn.response_committed:
         turn.raw_response = turn.response
         turn.response = await _partial(run, turn)
         injections, injected = turn.steering.take_injections()
         if turn.response is None:
-            conversation.chain = conversation.chain.extend(injected)
+            await conversation.take_in(injected)
         else:
             turn.response = insert_marks(turn.response, injections, turn.steps_begun)
-            conversation.chain, _ = conversation.chain.upsert(turn.response, behind=injected)
+            await conversation.take_in([*injected, turn.response])
         new += injected if turn.response is None else [*injected, turn.response]
-    await conversation.reconvert()
     return new
 
 

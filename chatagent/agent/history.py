@@ -6,7 +6,7 @@ behind `on_turn_start`, before `prepare_messages`, behind `run`, and behind the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -121,10 +121,9 @@ class History:
         """
         run = this_run("chat.history.replace")
         conversation = run.state.conversation
+        parsed = storable_message(message, new_id=run.env.new_id)
         position = conversation.seen.position(message_id)
-        if position is not None:
-            parsed = storable_message(message, new_id=run.env.new_id)
-            conversation.override = conversation.seen.replace(position, parsed)
+        _change(conversation, conversation.seen if position is None else conversation.seen.replace(position, parsed))
 
     def slice(self, start: int, end: int | None = None) -> None:
         """Keep only the messages from `start` up to (not including) `end`; negative numbers count from the end."""
@@ -136,8 +135,8 @@ def _conversation(name: str) -> Conversation:
     return this_run(f"chat.history.{name}").state.conversation
 
 
-def _change(conversation: Conversation, messages: list[UIMessage]) -> None:
-    conversation.override = MessageChain(messages)
+def _change(conversation: Conversation, messages: Iterable[UIMessage]) -> None:
+    conversation.override = messages if isinstance(messages, MessageChain) else MessageChain(messages)
 
 
 def _calls(message: UIMessage, states: Sequence[str]) -> list[ToolCallRef]:

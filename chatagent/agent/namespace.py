@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from chatagent.agent.builder import ChatBuilder
-from chatagent.agent.capture import stream_options
 from chatagent.agent.chat_local import ChatLocal
 from chatagent.agent.cleanup import cleanup_aborted_parts
 from chatagent.agent.client_view import RunMetadata, show_context
@@ -206,7 +205,9 @@ class Chat(ChatBuilder[Any], CustomFunctions):
     async def pipe(self, source: Any, *, abort_signal: AbortSignal | None = None) -> None:
         """Send an answer yourself; what `run` returns this turn is then not sent (N-24).
 
-        Nothing is captured: the stored answer holds only what `chat.response.write` put there.
+        Nothing is captured: the stored answer holds only what `chat.response.write` put there. A result is converted to
+        chunks as it is by default: stream options are for what `run` returns. Send `result.to_ui_message_stream(…)` to
+        have it otherwise.
 
         Args:
             source: an object with `to_ui_message_stream`, or an async iterable of chunks.
@@ -222,7 +223,7 @@ class Chat(ChatBuilder[Any], CustomFunctions):
             run.turn.pipe_count += 1
             signal = signal or run.turn.signal
         with run.observer.during(StreamWork()):
-            await pipe_chunks(source, run.out.write, abort_signal=signal, options=stream_options(run))
+            await pipe_chunks(source, run.out.write, abort_signal=signal)
 
     def set_messages(self, messages: Sequence[UIMessage | Mapping[str, Any]]) -> None:
         """Replace the whole history; the same as `chat.history.set`."""

@@ -71,6 +71,27 @@ class Conversation:
         self.model = await self.converter.convert_what_can_be(self.chain)
         self.converter.forget_all_but(self.chain)
 
+    async def take_in(self, messages: Sequence[UIMessage], *, keep_model: bool = False) -> list[ModelMessage]:
+        """Put messages at the end, the last at the place of its id if it has one; returns what they converted to.
+
+        The model list grows by them. It is made anew only where an older entry of it has changed.
+
+        Args:
+            messages: the messages; those in front of the last one stand directly before it.
+            keep_model: whether the model list grows even then: it holds something else than the chain.
+        """
+        if not messages:
+            return []
+        supersedes = self.supersedes
+        *behind, last = messages
+        self.chain, replaced = self.chain.upsert(last, behind=behind)
+        converted = await self.converter.convert_what_can_be(messages)
+        if (replaced or supersedes) and not keep_model:
+            await self.reconvert()
+        else:
+            self.model += converted
+        return converted
+
     async def apply_override(self) -> bool:
         """Make the pending change, if there is one, the chain (N-11)."""
         if self.override is None:

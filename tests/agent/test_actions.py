@@ -226,6 +226,18 @@ async def test_an_action_that_changed_the_history_is_followed_by_a_snapshot() ->
     assert snapshot.last_in_event_id == "1"
 
 
+async def test_an_action_that_left_the_history_as_it_was_is_followed_by_none() -> None:
+    """G-31."""
+    agent = agent_of(saying("first"), on_action=lambda event: chat.history.remove("unknown"))
+
+    async with mock_chat_agent(agent) as harness:
+        await harness.send_message(user("u-1"))
+        before = snapshot_of(harness)
+        await harness.send_action({"type": "undo"})
+
+        assert snapshot_of(harness) == before
+
+
 async def test_an_action_that_changed_nothing_saves_nothing() -> None:
     """S-1, G-31."""
     async with mock_chat_agent(agent_of(on_action=nothing)) as harness:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent.making import (
+    ASK_USER,
     FAILED_TURN,
     TEXT_TURN,
     agent_of,
@@ -200,6 +201,53 @@ async def test_the_next_turn_sees_what_was_said() -> None:
     (call,) = model.do_stream_calls
     assert roles(call.prompt) == ["user", "assistant", "user"]
     assert prompt_of(model)[1].content[0].text == "partial answer"
+
+
+@pytest.mark.parametrize("place", ["on_validate_messages", "run"])
+async def test_messages_that_were_injected_before_stay_with_the_model(place: str) -> None:
+    """E-4, N-41."""
+    model = saying("said", "next")
+    calls: list[str] = []
+
+    def fail_second(event: Any) -> Any:
+        calls.append(place)
+        if len(calls) == 2:
+            raise BOOM
+        return event.messages if place == "on_validate_messages" else asking(model)(event)
+
+    def inject_once(event: Any) -> None:
+        if event.turn == 0:
+            chat.inject([{"role": "user", "content": "(injected)"}])
+
+    hooks: Any = {place: fail_second, "on_turn_start": inject_once, "on_turn_complete": nothing}
+    async with mock_chat_agent(agent_of(model, **hooks)) as harness:
+        for text in ("one", "two", "three"):
+            await harness.send_message(text)
+
+    said = [
+        message.content if isinstance(message.content, str) else message.content[0].text
+        for message in prompt_of(model, 1)
+    ]
+    assert said == ["one", "(injected)", "said", "two", "three"]
+    assert [message.content for message in completes(harness)[1].messages if message.content == "(injected)"] != []
+
+
+async def test_the_event_of_a_turn_that_failed_behind_its_answer_shows_it_without_open_calls() -> None:
+    """E-5."""
+
+    def fail(event: Any) -> None:
+        raise BOOM
+
+    model = saying(script.tool_call("ask_user", {}))
+    agent = agent_of(model, tools=ASK_USER, on_before_turn_complete=fail, on_turn_complete=nothing)
+
+    async with mock_chat_agent(agent) as harness:
+        await harness.send_message("hello")
+
+    (event,) = completes(harness)
+    assert [part.type for part in event.response_message.parts] == ["step-start"]
+    assert event.raw_response_message == event.response_message
+    assert [part.type for part in event.ui_messages[-1].parts] == ["step-start", "tool-ask_user"]
 
 
 async def test_a_fragment_does_not_overwrite_a_finished_message() -> None:

@@ -356,3 +356,31 @@ async def test_a_change_in_on_validate_messages_counts_in_the_same_turn() -> Non
 
     assert ids(events(harness, "on_turn_start")[0].ui_messages) == ["s-1"]
     assert len(prompt_of(model)) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "seen"),
+    [
+        (lambda: chat.history.remove("unknown"), ["user", "assistant", "user"]),
+        (lambda: chat.history.replace("unknown", user("u-9")), ["user", "assistant", "user"]),
+        (lambda: chat.history.rollback_to("unknown"), ["user", "user", "assistant", "user"]),
+    ],
+    ids=["remove", "replace", "rollback"],
+)
+async def test_a_change_with_an_unknown_id_drops_what_was_injected_unless_it_is_a_rollback(
+    change: Callable[[], None], seen: list[str]
+) -> None:
+    """N-11."""
+    model = saying("one", "two")
+
+    def hook(event: Any) -> None:
+        if event.turn == 0:
+            chat.inject([{"role": "user", "content": "(injected)"}])
+        else:
+            change()
+
+    async with mock_chat_agent(agent_of(model, on_turn_start=hook)) as harness:
+        await harness.send_message("hello")
+        await harness.send_message("again")
+
+    assert roles(prompt_of(model, 1)) == seen

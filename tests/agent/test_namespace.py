@@ -305,7 +305,41 @@ async def test_what_is_piped_by_hand_is_not_captured_and_what_run_returns_is_not
     assert types(turn) == [*(chunk["type"] for chunk in CHUNKS), "trigger:turn-complete"]
     assert turn.text == "piped"
     assert (turn.message, event.response_message, event.finish_reason) == (None, None, None)
-    assert model.do_stream_calls == []
+
+
+async def test_the_usage_of_a_result_that_is_not_sent_is_counted() -> None:
+    """T-37."""
+    model = saying("not sent")
+
+    async def run(event: Any) -> Any:
+        await chat.pipe(ChunkStream(CHUNKS))
+        return asking(model)(event)
+
+    async with mock_chat_agent(agent_of(run=run, on_turn_complete=nothing)) as harness:
+        await harness.send_message("hello")
+
+    (event,) = events(harness, "on_turn_complete")
+    assert len(model.do_stream_calls) == 1
+    assert event.usage.total_tokens == event.total_usage.total_tokens == 20
+
+
+async def test_stream_options_are_for_what_run_returns_and_not_for_what_is_piped_by_hand() -> None:
+    """N-24, N-60."""
+    model = saying("by hand", "returned")
+
+    async def run(event: Any) -> Any:
+        if len(events(harness, "run")) > 1:
+            return asking(model)(event)
+        chat.set_ui_message_stream_options({"generate_message_id": lambda: "made"})
+        return await chat.pipe(asking(model)(event))
+
+    options: Any = {"message_metadata": lambda part: {"type": part.type} if part.type == "start" else None}
+    async with mock_chat_agent(agent_of(run=run, ui_message_stream_options=options)) as harness:
+        piped = await harness.send_message("hello")
+        returned = await harness.send_message("again")
+
+    assert to_wire(piped.chunks[0]) == {"type": "start"}
+    assert to_wire(returned.chunks[0]) == {"type": "start", "messageId": "made", "messageMetadata": {"type": "start"}}
 
 
 async def test_a_model_s_answer_may_be_piped() -> None:
