@@ -119,11 +119,14 @@ async def _bring_back_the_past(run: AgentRun) -> None:
         run.out.begin_boot(run.run_id)
     run.observer.booted(_report(past))
     await state.conversation.set_chain(past.settled)
+    brings_head_start = not run.agent.has("hydrate_messages")
+    if brings_head_start:
+        await seed_head_start(state.conversation, payload)
     await run.hook("on_boot", lambda: _boot_event(run))
     if past.unclosed is not None:
         await close_turn(run, past.unclosed)
     await recover(run, past)
-    if not run.agent.has("hydrate_messages"):
+    if brings_head_start:
         await seed_head_start(state.conversation, payload)
 
 

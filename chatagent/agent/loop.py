@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatagent.agent.accumulate import accumulate
 from chatagent.agent.actions import run_action
-from chatagent.agent.answer import ask_for_answer, commit_answer, settle_answer
+from chatagent.agent.answer import ask_for_answer, commit_answer, settle_answer, take_in_background
 from chatagent.agent.cleanup import cleanup_aborted_parts
 from chatagent.agent.compaction import apply_inner
 from chatagent.agent.completion import complete_turn, save_snapshot
@@ -81,6 +81,7 @@ async def _turn(run: AgentRun, turn: TurnState, listener: MidTurnListener) -> bo
         return False
     if take_final_handover(run, turn):
         listener.off()
+        take_in_background(run, turn)
     else:
         await ask_for_answer(run, turn, listener)
     await settle_answer(run, turn)

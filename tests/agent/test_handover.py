@@ -400,3 +400,34 @@ async def test_an_upgrade_ahead_of_the_answer_keeps_what_the_head_start_has_brou
     snapshot = harness.get_snapshot()
     assert snapshot is not None
     assert texts(snapshot.messages) == ["Hi", "Hi there, hope you're well.", "again", "welcome back"]
+
+
+async def test_on_boot_sees_the_history_that_a_head_start_brings() -> None:
+    """B-5."""
+    seen: list[list[str]] = []
+
+    def look(event: Any) -> None:
+        seen.append(ids(chat.history.all()))
+
+    async with waiting(hooked(on_boot=look), head_start_messages=[user("u-1")]) as harness:
+        await harness.send_handover(partial_assistant_message=GREETING, is_final=True)
+
+    assert seen == [["u-1"]]
+
+
+async def test_what_was_injected_belongs_to_the_turn_of_a_whole_answer_that_was_handed_over() -> None:
+    """T-30, T-31."""
+    plain: Any = {"role": "assistant", "content": "Hi there."}
+    model = saying("next")
+
+    def inject_once(event: Any) -> None:
+        if event.turn == 0:
+            chat.inject([{"role": "user", "content": "(injected)"}])
+
+    agent = hooked(model, on_turn_start=inject_once)
+    async with waiting(agent, head_start_messages=[user("u-1")]) as harness:
+        await harness.send_handover(partial_assistant_message=[plain], is_final=True)
+        await harness.send_message("again")
+
+    assert events(harness, "on_turn_complete")[0].messages[-1].content == "(injected)"
+    assert roles(prompt_of(model)) == ["user", "assistant", "user", "user"]
