@@ -108,7 +108,7 @@ class Driver:
         self._harnesses.present.seed_snapshot(step["snapshot"])
 
     async def _seed_out_tail(self, step: Wire) -> None:
-        self._harnesses.present.seed_session_out_tail(step["chunks"])
+        self._harnesses.present.seed_session_out_tail(step.get("chunks"))
 
     async def _seed_out_partial(self, step: Wire) -> None:
         self._harnesses.present.seed_session_out_partial(step["message"])
