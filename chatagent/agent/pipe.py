@@ -58,6 +58,8 @@ async def pipe_chunks(
     pump: Any = getattr(stream, "pump", None)
     if pump is not None:
         await cast("PumpedStream", stream).pump(sink, abort_signal=abort_signal)
+        if getattr(stream, "is_cancelled", False):
+            _say_abort(sink, abort_signal)
         return
     if not isinstance(stream, AsyncIterable):
         raise TypeError(
@@ -87,6 +89,10 @@ async def _read(stream: AsyncIterable[Any], sink: Callable[[Chunk], None], abort
             close = getattr(iterator, "aclose", None)
             if close is not None:
                 await close()
-    if abort_signal is not None and abort_signal.aborted and type(last) is not Abort:
-        reason = abort_signal.reason
-        sink(Abort(reason=reason if isinstance(reason, str) else None))
+    if type(last) is not Abort:
+        _say_abort(sink, abort_signal)
+
+
+def _say_abort(sink: Callable[[Chunk], None], signal: AbortSignal | None) -> None:
+    if signal is not None and signal.aborted:
+        sink(Abort(reason=signal.reason if isinstance(signal.reason, str) else None))

@@ -147,6 +147,11 @@ class UIMessageStream:
             await self._advance()
         return self._ready.popleft()
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether its reader has left it before its end; the stream itself then says nothing of that."""
+        return self._is_cancelled
+
     async def aclose(self) -> None:
         """Read no more, and call `on_end` if it has not been called."""
         self._parts.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
+import anyio
 import pytest
 from pydantic import BaseModel
 
@@ -16,6 +17,7 @@ from chatagent_test import ChatAgentHarness, ChunkStream, MockLanguageModel, moc
 if TYPE_CHECKING:
     from chatagent.session import Snapshot
     from chatagent.ui import UIMessage
+    from chatagent_test import Turn
 
 pytestmark = pytest.mark.anyio
 
@@ -468,3 +470,28 @@ async def test_with_hydration_an_action_that_changes_the_chain_saves_no_snapshot
         await harness.send_action("clear")
 
     assert harness.get_snapshot() is None
+
+
+async def test_a_stop_ends_the_stream_of_an_action_with_an_abort_chunk() -> None:
+    """An action has no signal to give to its model; its stream is cut off, and the client is told so."""
+    model = MockLanguageModel(script.text("one ").hold("middle").text("two"))
+
+    async def answer(event: Any) -> Any:
+        return stream_text(model=model, prompt="Do it.")
+
+    agent = agent_of(nothing, on_action=answer)
+    turns: list[Turn] = []
+
+    async with mock_chat_agent(agent) as harness:
+        async with anyio.create_task_group() as tasks:
+
+            async def act() -> None:
+                turns.append(await harness.send_action({"type": "do"}))
+
+            tasks.start_soon(act)
+            await model.reached("middle")
+            await harness.send_stop()
+
+    (turn,) = turns
+    assert [chunk["type"] for chunk in turn.raw_chunks][-3:] == ["text-end", "abort", "trigger:turn-complete"]
+    assert "two" not in turn.text
