@@ -482,15 +482,14 @@ async def test_a_stop_ends_the_stream_of_an_action_with_an_abort_chunk() -> None
     agent = agent_of(nothing, on_action=answer)
     turns: list[Turn] = []
 
-    async with mock_chat_agent(agent) as harness:
-        async with anyio.create_task_group() as tasks:
+    async with mock_chat_agent(agent) as harness, anyio.create_task_group() as tasks:
 
-            async def act() -> None:
-                turns.append(await harness.send_action({"type": "do"}))
+        async def act() -> None:
+            turns.append(await harness.send_action({"type": "do"}))
 
-            tasks.start_soon(act)
-            await model.reached("middle")
-            await harness.send_stop()
+        tasks.start_soon(act)
+        await model.reached("middle")
+        await harness.send_stop()
 
     (turn,) = turns
     assert [chunk["type"] for chunk in turn.raw_chunks][-3:] == ["text-end", "abort", "trigger:turn-complete"]
