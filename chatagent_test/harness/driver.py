@@ -121,8 +121,17 @@ class Driver:
                 if not self._quiet or not is_virtual:
                     await self._news()
                 elif await self._is_calm() and not done() and not self._jump(latest=latest):
+                    self._let_grace_pass(latest)
                     break
         return done()
+
+    def _let_grace_pass(self, latest: float) -> None:
+        """Move time to the end of a grace in which nothing ends, so that who is cancelled sees that it has passed."""
+        clock = self.clock
+        if isinstance(clock, VirtualClock) and not any(ledger.time_stands_still for ledger in self._ledgers):
+            deadline = clock.next_deadline()
+            if deadline is None or deadline > latest:
+                clock.move_to(latest)
 
     async def settle(self) -> None:
         """Wait until nothing of the run can go on by itself; time does not move.

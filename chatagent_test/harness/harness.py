@@ -29,6 +29,7 @@ from chatagent_test.harness.blocking import levels_to_the_test
 from chatagent_test.harness.driven_run import DrivenRun
 from chatagent_test.harness.driver import Driver
 from chatagent_test.harness.failures import Failures
+from chatagent_test.harness.given import in_words_of_the_driver, model_messages
 from chatagent_test.harness.ids import CountedIds
 from chatagent_test.harness.inspection import Inspection
 from chatagent_test.harness.platform import Platform
@@ -266,17 +267,18 @@ class ChatAgentHarness(Waits, RunControl, Inspection):
             until: the moment to wait for.
 
         Raises:
-            HarnessModeError: the harness is not in mode `handover-prepare`; nothing was queued.
+            HarnessModeError: this run was not booted in mode `handover-prepare`; nothing was queued.
+            HarnessStateError: the run has its head start; nothing was queued.
+            InvalidArgumentError: the step is no list of messages, or JSON cannot hold it; nothing was queued.
         """
-        self._check_mode("send_handover")
+        self._check_handover("send_handover")
         data: dict[str, Any] = {
             "kind": "handover",
-            "partialAssistantMessage": list(partial_assistant_message),
+            "partialAssistantMessage": model_messages(partial_assistant_message),
             "isFinal": is_final,
         }
         if message_id is not None:
             data["messageId"] = message_id
-        self._check_sendable()
         sent = Sent()
         self._sent.append(sent)
         self._put(data, sent)
@@ -286,10 +288,10 @@ class ChatAgentHarness(Waits, RunControl, Inspection):
         """Tell the waiting run that the head start gave up, and wait until it has ended.
 
         Raises:
-            HarnessModeError: the harness is not in mode `handover-prepare`; nothing was queued.
+            HarnessModeError: this run was not booted in mode `handover-prepare`; nothing was queued.
+            HarnessStateError: the run has its head start; nothing was queued.
         """
-        self._check_mode("send_handover_skip")
-        self._check_sendable()
+        self._check_handover("send_handover_skip")
         self._put({"kind": "handover-skip"}, Sent())
         await self.wait_ended()
 
@@ -303,7 +305,7 @@ class ChatAgentHarness(Waits, RunControl, Inspection):
         if self._run.started:
             raise HarnessModeError(
                 "send_head_start: the run has started; a head start boots it, so call this first, "
-                "or make the harness with mode='handover-prepare' and head_start_messages=[…]"
+                f"or make the harness with mode='handover-prepare' and head_start_messages=[…]{self._so_far}"
             )
         self._mode = "handover-prepare"
         history = [to_wire(message) for message in messages]
@@ -332,6 +334,8 @@ class ChatAgentHarness(Waits, RunControl, Inspection):
         )
         if sent.refusal is not None:
             raise sent.refusal
+        if not self._has_received(sent):
+            self._raise_ended("send_stop")
 
     async def close(self, *, raise_errors: bool = False) -> None:
         """End the run and wait for its end. May be called twice, and after the run has ended.
@@ -460,7 +464,9 @@ class ChatAgentHarness(Waits, RunControl, Inspection):
     def _append(self, data: Mapping[str, Any], sent: Sent) -> None:
         try:
             sent.put(self._platform.send(data), self._watch)
-        except (InvalidArgumentError, RecordTooLargeError) as exc:
+        except InvalidArgumentError as exc:
+            sent.refusal = in_words_of_the_driver(exc)
+        except RecordTooLargeError as exc:
             sent.refusal = exc
 
     async def _await_turn(self, sent: Sent, until: Until, name: str) -> Turn:
@@ -491,6 +497,8 @@ class ChatAgentHarness(Waits, RunControl, Inspection):
             self._raise_ended(name)
         seen = sent.turn_in(watch)
         assert seen is not None
+        if settled and seen.was_cut_off:
+            self._failures.raise_run_error()  # what ended the run came from behind the turn-complete
         self._failures.tell(seen)
         end = seen.settled_at if settled else seen.complete_at
         return Turn(seen, watch.records[sent.window_start(watch, seen) : end])
@@ -531,21 +539,17 @@ class ChatAgentHarness(Waits, RunControl, Inspection):
         if self._mode != "submit-message":
             self._run.start(self._boot_payload)
 
-    def _check_mode(self, name: str) -> None:
-        if self._mode != "handover-prepare":
-            raise HarnessModeError(f"{name}: the run was booted in mode {self._mode!r}; use mode='handover-prepare'")
-
     def _begin_waiting(self) -> None:
         self._check_open()
         self._boot()
 
     def _check_not_started(self, what: str) -> None:
         if self._run.started:
-            raise HarnessStateError(f"{what}: the run has booted; {what} before the first driver call")
+            raise HarnessStateError(f"{what}: the run has booted; {what} before the first driver call{self._so_far}")
 
     def _check_open(self) -> None:
         if self._state != "open":
-            raise HarnessClosedError("the harness is closed; make a new one")
+            raise HarnessClosedError(f"the harness is closed; make a new one{self._so_far}")
         if self._is_elsewhere():
             raise HarnessStateError(f"{_ELSEWHERE}; make a harness in each loop, in a fixture no wider than its loop")
 

@@ -10,6 +10,7 @@ from chatagent.errors import AgentNotRegisteredError, InvalidArgumentError
 from chatagent.task import make_run_context
 from chatagent.ui import UIMessage, to_wire
 from chatagent_test.clock import VirtualClock
+from chatagent_test.harness.given import check_client_data
 from chatagent_test.harness.harness import ChatAgentHarness, Mode
 from chatagent_test.harness.run_network import NetworkOption, RunNetwork
 
@@ -52,7 +53,7 @@ def mock_chat_agent(
     Args:
         agent: the agent itself.
         chat_id: the conversation's id; two harnesses may share one and stay apart.
-        client_data: what every payload carries as client data.
+        client_data: what every payload carries as client data; a JSON value.
         task_context: overrides of the run context, by section, such as `{"attempt": {"number": 2}}`.
         preload: start the run ahead of the first message; `False` is mode `submit-message`.
         mode: how the run boots; wins over `preload` and `continuation`.
@@ -80,6 +81,7 @@ def mock_chat_agent(
     if not isinstance(agent, ChatAgent):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
         raise AgentNotRegisteredError(agent)
     _check_text("chat_id", chat_id)
+    check_client_data(client_data)
     make_run_context(task_context, now=0.0)  # so that what is wrong with it is told here
     mode = mode or ("continuation" if continuation else "preload" if preload else "submit-message")
     if mode not in get_args(Mode):

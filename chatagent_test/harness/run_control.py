@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chatagent.errors import HarnessStateError, OutOfMemoryError
+from chatagent.errors import AgentRunEndedError, HarnessModeError, HarnessStateError, OutOfMemoryError
 from chatagent.ui import UNSET, Unset
 from chatagent_test.clock import VirtualClock
+from chatagent_test.harness.given import check_client_data
+from chatagent_test.harness.where import describe_past
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,6 +41,8 @@ class RunControl:
     _new_run: Callable[[Mapping[str, Any] | None], DrivenRun]
     _begin_waiting: Callable[[], None]
     _check_open: Callable[[], None]
+    _check_sendable: Callable[[], None]
+    _mode: Any
     _run_number: int
     _agent: ChatAgent[Any]
     _boot_of_run: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
@@ -88,10 +92,13 @@ class RunControl:
 
         Raises:
             HarnessStateError: the run before is still on; or none was started.
+            InvalidArgumentError: an argument with a value that it cannot have.
             BaseException: what ended the new run while it booted.
         """
         self._check_lifecycle("continue_run")
         payload: dict[str, Any] = {"chatId": self._boot_payload["chatId"], "continuation": True}
+        if client_data is not UNSET:
+            check_client_data(client_data)
         metadata = self._boot_payload.get("metadata", UNSET) if client_data is UNSET else client_data
         if metadata is not UNSET and metadata is not None:
             payload["metadata"] = metadata
@@ -116,19 +123,17 @@ class RunControl:
         """
         self._check_lifecycle("retry_oom")
         if not isinstance(self._run.error, OutOfMemoryError):
-            raise HarnessStateError(
-                "retry_oom: the run has not ended with an OutOfMemoryError; raise one in a hook or tool"
-            )
+            problem = "the run has not ended with an OutOfMemoryError; raise one in a hook or in `run`"
+            raise HarnessStateError(f"retry_oom: {problem}{self._so_far}")
         machine = self._agent.options.oom_machine
         if machine is None:
-            raise HarnessStateError(
-                f"retry_oom: agent {self._agent.id!r} has no `oom_machine`, so there is one attempt only; give it one"
-            )
+            problem = f"agent {self._agent.id!r} has no `oom_machine`, so there is one attempt only; give it one"
+            raise HarnessStateError(f"retry_oom: {problem}{self._so_far}")
         payload, context = self._boot_of_run or (self._boot_payload, self._task_context)
         sections = dict(_sections(context))
         attempt = sections.get("attempt", {})
         if attempt.get("number", 1) > 1:
-            raise HarnessStateError("retry_oom: this was the second attempt, and there is no third")
+            raise HarnessStateError(f"retry_oom: this was the second attempt, and there is no third{self._so_far}")
         self._failures.take_run_error()
         sections["attempt"] = {**attempt, "number": 2}
         sections["machine"] = {**sections.get("machine", {}), "name": machine}
@@ -152,10 +157,13 @@ class RunControl:
         Raises:
             HarnessStateError: the clock cannot be moved, the run waits for nothing, or the run itself calls it.
             AgentRunEndedError: the run has ended instead.
+            BaseException: what ended the run, if it failed and no driver has told yet.
         """
         await self._pass_waits("advance_to_suspend", lambda: self._watch.is_suspended)
         if not self._watch.is_suspended:
-            raise HarnessStateError("advance_to_suspend: the run has ended instead of being put away")
+            self._failures.raise_run_error()
+            problem = "the run has ended instead of being put away"
+            raise AgentRunEndedError(f"advance_to_suspend: {problem}{self._so_far}")
 
     async def expire(self) -> None:
         """Let all waiting come to its end: moves virtual time until the run gives up waiting and ends.
@@ -178,7 +186,8 @@ class RunControl:
         while not done() and not watch.ended:
             deadline = clock.next_deadline(("wait",))
             if deadline is None:
-                raise HarnessStateError(f"{name}: the run waits for nothing that time could end")
+                problem = "the run waits for nothing that time could end"
+                raise HarnessStateError(f"{name}: {problem}{self._so_far}")
             await self._driver.advance(deadline - clock.now())
 
     async def _begin_run(self, name: str, payload: Mapping[str, Any], context: Mapping[str, Any]) -> None:
@@ -202,9 +211,30 @@ class RunControl:
             return {}
         return {"trigger": "submit-message", "message": payload["message"]}
 
+    @property
+    def _so_far(self) -> str:
+        """What came so far, for the errors of misuse; nothing before the run was started."""
+        return f"\n{describe_past(self._watch)}" if self._run.started else ""
+
+    def _check_handover(self, name: str) -> None:
+        """Check that the run waits for a head start, or will."""
+        booted, _ = self._boot_of_run or (self._boot_payload, None)
+        problem = None
+        if self._mode != "handover-prepare":
+            problem = f"the run was booted in mode {self._mode!r}; use mode='handover-prepare'"
+        elif booted.get("trigger") != "handover-prepare":
+            problem = "this run goes on from an earlier one; a head start is handed over to the first run alone"
+        if problem is not None:
+            raise HarnessModeError(f"{name}: {problem}{self._so_far}")
+        self._check_sendable()
+        if any(not turn.died for turn in self._watch.turns):
+            problem = "the run has its head start, and waits for none any more; go on with send_message"
+            raise HarnessStateError(f"{name}: {problem}{self._so_far}")
+
     def _check_over(self, name: str) -> None:
         if not self._watch.ended:
-            raise HarnessStateError(f"{name}: the run is still on; end it first (kill_run, cancel_run, chat.end_run)")
+            problem = "the run is still on; end it first (kill_run, cancel_run, chat.end_run)"
+            raise HarnessStateError(f"{name}: {problem}{self._so_far}")
         self._failures.raise_run_error()
 
     def _check_lifecycle(self, name: str) -> None:
@@ -215,7 +245,8 @@ class RunControl:
 
     def _check_outside(self, name: str) -> None:
         if self._driver.ledger.has_current_task():
-            raise HarnessStateError(f"{name}: a run cannot do this to itself; call it in the test")
+            problem = "a run cannot do this to itself; call it in the test"
+            raise HarnessStateError(f"{name}: {problem}{self._so_far}")
 
 
 def _sections(context: Mapping[str, Any] | None) -> Mapping[str, Any]:

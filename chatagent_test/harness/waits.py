@@ -32,6 +32,7 @@ class Waits:
     _failures: Failures
     _sent: list[Sent]
     _begin_waiting: Callable[[], None]
+    _check_outside: Callable[[str], None]
     _raise_ended: Callable[[str], None]
 
     async def wait_for(self, predicate: Callable[[ChatAgentHarness], object]) -> None:
@@ -108,7 +109,12 @@ class Waits:
         """Wait until nothing of the run can go on by itself; it waits for input, a gate, a hold or a timer.
 
         Unlike the other drivers this does not move virtual time.
+
+        Raises:
+            HarnessStateError: the run itself calls it.
+            WaitTimeoutError: something of it went on for `wait_timeout` real seconds, or waits on something foreign.
         """
+        self._check_outside("settle")
         self._begin_waiting()
         await self._driver.settle()
 
@@ -119,11 +125,15 @@ class Waits:
             seconds: how far to move; 0 or more.
 
         Raises:
-            HarnessStateError: the harness has a real clock.
-            InvalidArgumentError: `seconds` is negative.
+            HarnessStateError: the harness has a real clock, or the run itself calls it.
+            InvalidArgumentError: `seconds` is no number, or negative.
+            BaseException: what ended the run, if it failed and no driver has told yet.
         """
+        self._check_outside("advance")
         if not isinstance(self.clock, VirtualClock):
             raise HarnessStateError("advance: this harness has a clock that cannot be moved; use clock='virtual'")
+        if not isinstance(seconds, int | float):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise InvalidArgumentError(argument="seconds", value=seconds, problem="a number of seconds, 0 or more")
         if seconds < 0:
             raise InvalidArgumentError(argument="seconds", value=seconds, problem="time does not go backwards")
         self._begin_waiting()

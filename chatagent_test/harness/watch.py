@@ -51,6 +51,8 @@ class SeenTurn:
     hooks: list[HookCall] = field(default_factory=list[HookCall])
     died: bool = False
     """Whether its run ended before it was complete."""
+    was_cut_off: bool = False
+    """Whether its run ended behind its turn-complete, before it had settled by itself."""
     left: bool = False
     """Whether the run has gone on from it: waits, works on another, or has ended."""
     told: bool = False
@@ -172,10 +174,12 @@ class RunWatch(NullObserver, News):
 
     def run_ended(self) -> None:
         """Take it that the run is over."""
+        is_on = bool(self.turns) and self.turns[-1].settled_at is None
         self._leave_turn()
         if self.turns:
             turn = self.turns[-1]
             turn.died = turn.complete_at is None and turn.settled_at is None
+            turn.was_cut_off = is_on and turn.complete_at is not None
         self.ended = True
         self._tell(RunOver())
         self.stir()

@@ -10,7 +10,7 @@ import pytest
 from agent.making import Hook, agent_of, saying
 from chatagent import chat
 from chatagent.clock import SystemClock
-from chatagent.errors import HarnessStateError, OutOfMemoryError, WaitTimeoutError
+from chatagent.errors import AgentRunEndedError, HarnessStateError, OutOfMemoryError, WaitTimeoutError
 from chatagent_test import mock_chat_agent
 
 if TYPE_CHECKING:
@@ -217,10 +217,14 @@ async def test_a_run_that_ends_instead_of_being_put_away() -> None:
     agent = agent_of(exit_after_preload_idle=True, preload_idle_timeout=10)
 
     async with mock_chat_agent(agent) as harness:
-        with pytest.raises(HarnessStateError, match="the run has ended instead of being put away"):
+        with pytest.raises(AgentRunEndedError) as caught:
             await harness.advance_to_suspend()
 
-    assert harness.run_ended
+    assert str(caught.value) == (
+        "advance_to_suspend: the run has ended instead of being put away\n"
+        "hooks so far: none\n"
+        "chunks of the last turn: none"
+    )
 
 
 async def test_all_waiting_comes_to_its_end() -> None:
@@ -245,14 +249,14 @@ async def test_a_clock_that_cannot_be_moved_lets_no_time_pass(name: str) -> None
             await getattr(harness, name)()
 
 
-@pytest.mark.parametrize("name", ["advance_to_suspend", "expire", "wait_deferred"])
+@pytest.mark.parametrize("name", ["advance_to_suspend", "expire", "wait_deferred", "advance", "settle"])
 async def test_a_run_cannot_wait_for_itself(name: str) -> None:
     held: list[ChatAgentHarness] = []
     caught: list[HarnessStateError] = []
 
     async def hook(event: Any) -> None:
         try:
-            await getattr(held[0], name)()
+            await getattr(held[0], name)(*([1] if name == "advance" else []))
         except HarnessStateError as exc:
             caught.append(exc)
 
@@ -261,4 +265,8 @@ async def test_a_run_cannot_wait_for_itself(name: str) -> None:
         turn = await harness.send_message("one")
 
     assert turn.text == "ok"
-    assert [str(exc) for exc in caught] == [f"{name}: a run cannot do this to itself; call it in the test"]
+    assert [str(exc) for exc in caught] == [
+        f"{name}: a run cannot do this to itself; call it in the test\n"
+        "hooks so far: on_turn_start (at work)\n"
+        "chunks of the last turn: none"
+    ]

@@ -156,7 +156,11 @@ async def test_a_run_cannot_do_it_to_itself(name: str) -> None:
         turn = await harness.send_message("one")
 
     assert turn.text == "ok"
-    assert [str(exc) for exc in caught] == [f"{name}: a run cannot do this to itself; call it in the test"]
+    assert [str(exc) for exc in caught] == [
+        f"{name}: a run cannot do this to itself; call it in the test\n"
+        "hooks so far: on_turn_start (at work)\n"
+        "chunks of the last turn: none"
+    ]
 
 
 async def test_nobody_answers_before_the_session_is_continued() -> None:

@@ -127,7 +127,9 @@ async def test_a_seed_behind_the_boot_is_refused(what: str) -> None:
         with pytest.raises(HarnessStateError) as caught:
             WAYS_TO_SEED[what](harness)
 
-    assert str(caught.value) == "seed: the run has booted; seed before the first driver call"
+    assert str(caught.value) == (
+        "seed: the run has booted; seed before the first driver call\nhooks so far: none\nchunks of the last turn: none"
+    )
 
 
 async def test_chunks_on_out_are_put_together_by_the_runtime_itself() -> None:
