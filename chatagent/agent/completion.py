@@ -9,7 +9,7 @@ from chatagent.agent.cleanup import cleanup_aborted_parts
 from chatagent.agent.compaction import compact_after_turn
 from chatagent.agent.events import BeforeTurnCompleteEvent, TurnCompleteEvent
 from chatagent.agent.work import SnapshotWork
-from chatagent.errors import LeaseLostError
+from chatagent.errors import LeaseLostError, OutOfMemoryError
 from chatagent.session.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ async def complete_turn(run: AgentRun, turn: TurnState) -> None:
     turn.out_seq = await write_turn_complete(run, turn, token=turn.access_token)
     try:
         await run.hook("on_turn_complete", lambda: _complete_event(run, turn))
-    except LeaseLostError:
+    except (LeaseLostError, OutOfMemoryError):
         raise
     except Exception as exc:
         if not run.env.strict:
@@ -56,7 +56,7 @@ async def _tell_of_failed_hook(run: AgentRun, turn: TurnState, exc: Exception) -
     turn.error = exc
     try:
         await run.hook("on_turn_complete", lambda: failed_turn_event(run, turn, exc))
-    except LeaseLostError:
+    except (LeaseLostError, OutOfMemoryError):
         raise
     except Exception:  # the user's hook
         logger.exception("`on_turn_complete` of agent %r failed again, with its own error", run.agent.id)

@@ -10,7 +10,7 @@ import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, cast
 
 from chatagent.agent.commands import check_commands
@@ -374,7 +374,7 @@ def make_custom_agent(
     """
     _check_id(id)
     _check_task_options(id, task_options)
-    _check_callable(id, "run", run)
+    _check_callable(id, "run", run, takes="a payload and its run", arguments=2)
     _check_telemetry(id, telemetry)
     options = AgentOptions(
         id=id,
@@ -473,6 +473,18 @@ def _as_it_came(value: Any) -> Any:
     return value
 
 
-def _check_callable(agent_id: str, name: str, fn: object) -> None:
+def _check_callable(agent_id: str, name: str, fn: object, *, takes: str = "one event", arguments: int = 1) -> None:
+    """Check that `fn` can be called as it will be: a hook of the wrong shape is told before its first turn."""
+    problem = f"agent {agent_id!r}: `{name}` must be a function of {takes}, not {fn!r}"
     if not callable(fn):
-        raise AgentDefinitionError(f"agent {agent_id!r}: `{name}` must be a function of one event, not {fn!r}")
+        raise AgentDefinitionError(problem)
+    if isinstance(fn, FunctionType) and fn.__code__.co_argcount == arguments and not fn.__code__.co_kwonlyargcount:
+        return
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # what is written in C need not tell
+        return
+    try:
+        signature.bind(*[None] * arguments)
+    except TypeError as exc:
+        raise AgentDefinitionError(f"{problem}: {exc}") from None

@@ -10,7 +10,7 @@ from chatagent.agent.cleanup import cleanup_aborted_parts
 from chatagent.agent.completion import failed_turn_event, save_snapshot, write_turn_complete
 from chatagent.agent.handover import keep_handover
 from chatagent.agent.injected import insert_marks
-from chatagent.errors import LeaseLostError
+from chatagent.errors import LeaseLostError, OutOfMemoryError
 from chatagent.ui import Error, UIMessage
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ async def fail_turn(run: AgentRun, turn: TurnState, error: Exception) -> None:
             "on_turn_complete",
             lambda: failed_turn_event(run, turn, error, new_ui_messages=new_ui_messages, new_messages=new_messages),
         )
-    except LeaseLostError:
+    except (LeaseLostError, OutOfMemoryError):
         raise
     except Exception:  # the user's hook
         logger.exception("`on_turn_complete` of agent %r failed on a failed turn", run.agent.id)

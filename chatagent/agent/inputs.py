@@ -13,7 +13,7 @@ from chatagent.agent.events import ChatResumeEvent, ChatSuspendEvent, SuspendPha
 from chatagent.agent.steering import hand_back, is_repeated, take_pending
 from chatagent.agent.wire import is_handover, is_message, is_stop, read_incoming, stop_reason
 from chatagent.agent.work import WaitWork
-from chatagent.errors import LeaseLostError
+from chatagent.errors import LeaseLostError, OutOfMemoryError
 
 if TYPE_CHECKING:
     from chatagent.agent.run import AgentRun
@@ -188,7 +188,7 @@ async def _call_phase_hook(
 
     try:
         await run.hook(name, make_event)
-    except LeaseLostError:
+    except (LeaseLostError, OutOfMemoryError):
         raise
     except Exception:  # the user's hook
         if phase != "turn":

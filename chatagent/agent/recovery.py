@@ -12,7 +12,7 @@ from chatagent.agent.events import PendingToolCall, RecoveryBootEvent, RecoveryR
 from chatagent.agent.injected import marked_ids
 from chatagent.agent.merge import merge_by_id_replace_wins, tool_parts
 from chatagent.agent.wire import Incoming, WirePayload
-from chatagent.errors import HookResultError, LeaseLostError
+from chatagent.errors import HookResultError, LeaseLostError, OutOfMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +66,7 @@ async def decide_recovery(run: AgentRun, past: Past) -> Recovery:
     try:
         result = await run.writing_hook("on_recovery_boot", lambda writer: _event(run, past, writer))
         return _with_result(run, default, result)
-    except LeaseLostError:
+    except (LeaseLostError, OutOfMemoryError):
         raise
     except Exception:  # the user's hook
         logger.exception("`on_recovery_boot` of agent %r failed; the defaults hold", run.agent.id)

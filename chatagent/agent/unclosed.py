@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatagent.agent.completion import save_snapshot
 from chatagent.agent.events import TurnCompleteEvent
-from chatagent.errors import ClientDataError, LeaseLostError, MessageConversionError
+from chatagent.errors import ClientDataError, LeaseLostError, MessageConversionError, OutOfMemoryError
 
 if TYPE_CHECKING:
     from chatagent.agent.past import UnclosedTurn
@@ -37,7 +37,7 @@ async def close_turn(run: AgentRun, turn: UnclosedTurn) -> None:
     converted = await _convert(run, new)
     try:
         await run.hook("on_turn_complete", lambda: _event(run, turn, new, converted, out_seq))
-    except LeaseLostError:
+    except (LeaseLostError, OutOfMemoryError):
         raise
     except Exception:  # the user's hook
         logger.exception("`on_turn_complete` of agent %r failed on a turn that was closed at the boot", run.agent.id)

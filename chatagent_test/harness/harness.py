@@ -498,7 +498,8 @@ class ChatAgentHarness(Waits, RunControl, Inspection):
         seen = sent.turn_in(watch)
         assert seen is not None
         if settled and seen.was_cut_off:
-            self._failures.raise_run_error()  # what ended the run came from behind the turn-complete
+            seen.told = True  # what ended the run came from behind the turn-complete; how the turn went is its context
+            self._failures.raise_run_error()
         self._failures.tell(seen)
         end = seen.settled_at if settled else seen.complete_at
         return Turn(seen, watch.records[sent.window_start(watch, seen) : end])

@@ -338,9 +338,9 @@ async def test_a_send_behind_the_end_is_refused() -> None:
     async with mock_chat_agent(agent_of()) as harness:
         await harness.send_message(user("u-1"))
 
-    with pytest.raises(HarnessClosedError, match=r"^the harness is closed; make a new one$"):
+    with pytest.raises(HarnessClosedError, match=r"^the harness is closed; make a new one\n"):
         await harness.send_message("late")
-    with pytest.raises(HarnessClosedError, match=r"^the harness is closed; make a new one$"):
+    with pytest.raises(HarnessClosedError, match=r"^the harness is closed; make a new one\n"):
         harness.begin_message("late")
     assert len(harness.turns) == 1
 
@@ -393,7 +393,7 @@ async def test_an_action_that_json_cannot_hold_is_refused_and_nothing_is_queued(
         await harness.wait_idle()
         turn = await harness.send_message("hello")
 
-    assert str(caught.value) == f"`records[0].data.payload.action` is {value!r}: {problem}"
+    assert str(caught.value) == f"`action` is {value!r}: {problem}"
     assert turn.index == 0
     assert len(harness.turns) == 1
 

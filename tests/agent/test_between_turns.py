@@ -406,7 +406,7 @@ async def test_a_message_behind_the_end_of_the_run_says_why_nobody_answers() -> 
             AgentRunEndedError, match=r"the run of agent 'tester' has ended, nobody is left to answer\n"
         ):
             await harness.send_message("b")
-    with pytest.raises(HarnessClosedError, match=r"^the harness is closed; make a new one$"):
+    with pytest.raises(HarnessClosedError, match=r"^the harness is closed; make a new one\n"):
         await harness.send_message("c")
 
 

@@ -168,6 +168,10 @@ def test_its_options_are_checked() -> None:
         custom(nothing, **wrong)
     with pytest.raises(AgentDefinitionError, match=r"^agent 'tester': `run` must be a function"):
         custom(None)  # pyright: ignore[reportArgumentType] - as an untyped caller may
+    with pytest.raises(
+        AgentDefinitionError, match=r"a function of a payload and its run, not <.*: too many positional"
+    ):
+        custom(lambda payload: None)  # pyright: ignore[reportArgumentType] - likewise
 
 
 async def test_a_builders_hooks_are_ignored() -> None:

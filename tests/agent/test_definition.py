@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import unittest.mock
 from typing import Any
 
 import pytest
@@ -121,6 +123,59 @@ def test_what_is_no_function_is_no_hook(name: str) -> None:
         agent_of(**given)
 
     assert str(caught.value) == f"agent 'tester': `{name}` must be a function of one event, not 'not a function'"
+
+
+def of_nothing() -> None: ...
+
+
+def of_two(event: Any, more: Any) -> None: ...
+
+
+def of_a_keyword(*, event: Any) -> None: ...
+
+
+@pytest.mark.parametrize("name", [*HOOK_NAMES, "run"])
+@pytest.mark.parametrize("wrong", [of_nothing, of_two, of_a_keyword])
+def test_a_function_that_takes_no_event_is_no_hook(name: str, wrong: Any) -> None:
+    given: dict[str, Any] = {name: wrong}
+
+    with pytest.raises(AgentDefinitionError) as caught:
+        agent_of(**given)
+
+    assert str(caught.value).startswith(f"agent 'tester': `{name}` must be a function of one event, not <function ")
+    assert "argument" in str(caught.value).rpartition(">: ")[2]
+
+
+class Hooks:
+    def __call__(self, event: Any) -> None: ...
+
+    async def method(self, event: Any, more: int = 1) -> None: ...
+
+    @classmethod
+    def of_class(cls, event: Any) -> None: ...
+
+    @staticmethod
+    def of_nobody(*events: Any, **more: Any) -> None: ...
+
+
+CALLABLE: dict[str, Any] = {
+    "object": Hooks(),
+    "method": Hooks().method,
+    "class method": Hooks.of_class,
+    "static method": Hooks.of_nobody,
+    "partial": functools.partial(Hooks.method, Hooks(), more=2),
+    "mock": unittest.mock.Mock(),
+    "async mock": unittest.mock.AsyncMock(),
+    "built in": print,
+    "built-in class": dict,
+}
+
+
+@pytest.mark.parametrize("hook", CALLABLE.values(), ids=CALLABLE)
+def test_whatever_can_be_called_with_an_event_is_a_hook(hook: Any) -> None:
+    agent = agent_of(on_boot=hook)
+
+    assert agent.hook("on_boot") is hook
 
 
 def test_what_is_no_function_cannot_be_decorated() -> None:

@@ -718,6 +718,76 @@ async def test_running_out_of_memory_escapes_the_turn() -> None:
     assert harness.get_snapshot() is None
 
 
+def out_of_memory_once() -> Any:
+    """A hook that runs out of memory at its first call."""
+    calls: list[Any] = []
+
+    def hook(event: Any) -> None:
+        calls.append(event)
+        if len(calls) == 1:
+            raise OutOfMemoryError("too much")
+
+    return hook
+
+
+async def test_a_completion_hook_that_runs_out_of_memory_is_not_called_again_on_the_small_machine() -> None:
+    """C-71."""
+    agent = agent_of(saying("one", "two"), on_turn_complete=out_of_memory_once(), oom_machine="large")
+
+    async with mock_chat_agent(agent) as harness:
+        with pytest.raises(OutOfMemoryError, match=r"^too much$"):
+            await harness.send_message("hello")
+        calls = len(completes(harness))
+        await harness.retry_oom()
+        turn = await harness.send_message("again")
+
+    assert calls == 1
+    assert turn.text == "two"
+    assert texts(kept(harness)) == ["hello", "one", "again", "two"]
+
+
+async def test_a_completion_hook_of_a_failed_turn_that_runs_out_of_memory_ends_the_run() -> None:
+    """C-71."""
+    agent = agent_of(run=raising_once(), on_turn_complete=out_of_memory_once(), oom_machine="large")
+
+    async with mock_chat_agent(agent) as harness:
+        with pytest.raises(OutOfMemoryError, match=r"^too much$"):
+            await harness.send_message("hello")
+
+    assert harness.run_ended
+
+
+async def test_a_suspend_hook_that_runs_out_of_memory_ends_the_run() -> None:
+    """C-71, and not G-29."""
+    agent = agent_of(saying("one", "two"), on_chat_suspend=out_of_memory_once(), oom_machine="large")
+
+    async with mock_chat_agent(agent) as harness:
+        await harness.send_message("hello")
+        with pytest.raises(OutOfMemoryError, match=r"^too much$"):
+            await harness.advance_to_suspend()
+        await harness.retry_oom()
+        turn = await harness.send_message("again")
+
+    assert turn.text == "two"
+
+
+async def test_a_recovery_hook_that_runs_out_of_memory_decides_on_the_larger_machine() -> None:
+    """C-71."""
+    hook = out_of_memory_once()
+    agent = agent_of(saying(script.text("one").hold("here"), "two"), on_recovery_boot=hook, oom_machine="large")
+
+    async with mock_chat_agent(agent) as harness:
+        harness.begin_message("hello")
+        await harness.wait_streaming("one")
+        await harness.kill_run()
+        with pytest.raises(OutOfMemoryError, match=r"^too much$"):
+            await harness.continue_run()
+        await harness.retry_oom()
+        decided = [call.outcome for call in harness.hooks if call.name == "on_recovery_boot"]
+
+    assert decided == ["raised", "returned"]
+
+
 async def test_a_hook_writes_what_it_wrote_before_it_failed() -> None:
     """E-10."""
 

@@ -348,7 +348,8 @@ async def test_a_handover_outside_a_head_start_is_refused_and_nothing_is_queued(
             await getattr(harness, method)(**options)
         turn = await harness.send_message("hello")
 
-    assert str(caught.value) == f"{method}: the run was booted in mode 'preload'; use mode='handover-prepare'"
+    problem = "the run was booted in mode 'preload'; use mode='handover-prepare'"
+    assert str(caught.value) == f"{method}: {problem}\nhooks so far: none\nchunks of the last turn: none"
     assert turn.index == 0
 
 
