@@ -600,16 +600,18 @@ class WaitTimeoutError(ChatAgentError, TimeoutError):
 class InputStreamTimeoutError(WaitTimeoutError):
     """No record came on a channel in time."""
 
-    def __init__(self, *, session_id: str, timeout: float | None) -> None:
-        super().__init__(f"session {session_id!r}: no record on `.in` within {timeout} s")
+    def __init__(self, *, session_id: str, timeout: float | None, direction: str = "in") -> None:
+        limit = "before the wait was ended" if timeout is None else f"within {timeout} s"
+        super().__init__(f"session {session_id!r}: no record on `.{direction}` {limit}")
         self.session_id, self.timeout = session_id, timeout
 
 
 class WaitpointTimeoutError(WaitTimeoutError):
     """No record came on a channel in time, while the run was suspended."""
 
-    def __init__(self, *, session_id: str, timeout: float | None) -> None:
-        super().__init__(f"session {session_id!r}: no record on `.in` within {timeout} s of being suspended")
+    def __init__(self, *, session_id: str, timeout: float | None, direction: str = "in") -> None:
+        limit = "before the suspended wait was ended" if timeout is None else f"within {timeout} s of being suspended"
+        super().__init__(f"session {session_id!r}: no record on `.{direction}` {limit}")
         self.session_id, self.timeout = session_id, timeout
 
 

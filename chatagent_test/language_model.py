@@ -164,9 +164,9 @@ class MockLanguageModel:
         ):
             entries, calls = (None, 0) if answers is None else (answers.entries, answers.calls)
             if entries is not None and calls < len(entries):
-                left = f"its {name} has {len(entries)} entries, the next is {entries[calls]!r}"
-                msg = f"the model was called {calls} times; {left}"
-                raise AssertionError(msg)
+                left = f"the model's {name} has {len(entries) - calls} of {len(entries)} entries left"
+                msg = f"{left}, the next is {entries[calls]!r}; let it be asked for them, or leave them out"
+                raise AssertionError(f"{msg}\n{self._story()}")
         if self._holds.occupied:
             held = ", ".join(f"hold({name!r})" for name in self._holds.occupied)
             msg = f"the model still stands at {held}; release it"

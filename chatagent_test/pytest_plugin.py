@@ -213,6 +213,11 @@ def pytest_runtest_makereport(
     keepers = item.stash.get(_KEEPERS, None) or ()
     for keeper in keepers:
         keeper.has_failed = True
+    if call.excinfo is not None and isinstance(call.excinfo.value, AssertionError):
+        problem = call.excinfo.value
+        if any(problem is each for keeper in keepers for each in keeper.found):
+            # No line of the test has raised it, and how it was found is of no interest.
+            report.longrepr = call.excinfo.getrepr(style="short", tbfilter=lambda found: found.traceback[-1:])
     if any(room in sys.modules for room in _REPORTED):
         from chatagent_test.fixtures import report_sections
 

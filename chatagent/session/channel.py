@@ -203,7 +203,8 @@ class Channel:
         deadline = None if timeout is None else self._clock.now() + timeout
         record = await self._next(deadline, matches, label or f"a record on .{self.direction}")
         if record is None:
-            return WaitResult(ok=False, error=InputStreamTimeoutError(session_id=self.session_id, timeout=timeout))
+            error = InputStreamTimeoutError(session_id=self.session_id, timeout=timeout, direction=self.direction)
+            return WaitResult(ok=False, error=error)
         return WaitResult(ok=True, output=record)
 
     async def wait(
@@ -228,7 +229,8 @@ class Channel:
         async def resume() -> WaitResult:
             record = await self._next(deadline, matches, label or f"a record on .{self.direction} (suspended)")
             if record is None:
-                return WaitResult(ok=False, error=WaitpointTimeoutError(session_id=self.session_id, timeout=timeout))
+                error = WaitpointTimeoutError(session_id=self.session_id, timeout=timeout, direction=self.direction)
+                return WaitResult(ok=False, error=error)
             return WaitResult(ok=True, output=record)
 
         surroundings = current_surroundings()
@@ -275,7 +277,7 @@ class Channel:
             if result.ok:
                 return result
         if skip_suspend or self._interrupted:
-            error = InputStreamTimeoutError(session_id=self.session_id, timeout=idle_timeout)
+            error = InputStreamTimeoutError(session_id=self.session_id, timeout=idle_timeout, direction=self.direction)
             return WaitResult(ok=False, error=error)
         if on_suspend is not None:
             await on_suspend()

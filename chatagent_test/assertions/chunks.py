@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from chatagent.errors import InvalidArgumentError
 from chatagent.ui import to_wire
 from chatagent_test.assertions.alignment import Comparison
-from chatagent_test.assertions.matching import differences, fits, show
+from chatagent_test.assertions.matching import differences, fits, items_of, show
 from chatagent_test.harness import ChatAgentHarness, Turn
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ def assert_chunks(
 
     Raises:
         AssertionError: they are not as expected; the text shows how.
-        InvalidArgumentError: an item is none of these.
+        InvalidArgumentError: an item is none of these, or one of the arguments is no list.
     """
     __tracebackhide__ = True
-    wanted = [_checked(item) for item in expected]
+    wanted = [_checked(item) for item in items_of("expected", expected, "a list with one item a chunk")]
     what, actual = _wire_chunks(turn, with_control=with_control)
     if fits(wanted, actual, lambda want, have: not _details(want, have)):
         return
@@ -64,7 +64,8 @@ def _wire_chunks(turn: Any, *, with_control: bool) -> tuple[str, list[dict[str, 
     elif isinstance(turn, ChatAgentHarness):
         name, raw = "the chunks of the harness", turn.all_raw_chunks
     else:
-        name, raw = "the chunks", [_as_wire(chunk) for chunk in turn]
+        problem = "a turn (awaited), a harness, or a list of chunks"
+        name, raw = "the chunks", [_as_wire(chunk) for chunk in items_of("turn", turn, problem)]
     return name, [chunk for chunk in raw if with_control or not str(chunk.get("type")).startswith("trigger:")]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from chatagent.agent import HookCall
 from chatagent.errors import InvalidArgumentError
 from chatagent_test.assertions.alignment import Comparison
-from chatagent_test.assertions.matching import differences, fits
+from chatagent_test.assertions.matching import differences, fits, items_of
 from chatagent_test.harness import ChatAgentHarness, Turn
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ def assert_hooks(turn: Turn | ChatAgentHarness | Sequence[HookCall], expected: S
 
     Raises:
         AssertionError: they are not as expected; the text shows how.
-        InvalidArgumentError: an item is none of these.
+        InvalidArgumentError: an item is none of these, or one of the arguments is no list.
     """
     __tracebackhide__ = True
-    wanted = [_checked(item) for item in expected]
+    wanted = [_checked(item) for item in items_of("expected", expected, "a list with one item a call")]
     what, actual = _calls(turn)
     if fits(wanted, actual, lambda want, have: not _details(want, have)):
         return
@@ -57,7 +57,7 @@ def _calls(turn: Any) -> tuple[str, list[HookCall]]:
         return f"the hook calls of turn {turn.index}", turn.hooks
     if isinstance(turn, ChatAgentHarness):
         return "the hook calls of the harness", turn.hooks
-    return "the hook calls", list(turn)
+    return "the hook calls", items_of("turn", turn, "a turn (awaited), a harness, or a list of hook calls")
 
 
 def _checked(item: object) -> Any:

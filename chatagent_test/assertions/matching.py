@@ -8,10 +8,12 @@ stands for any value of it; or `...`, which anything matches.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
-__all__ = ["differences", "fits", "show"]
+from chatagent.errors import InvalidArgumentError
+
+__all__ = ["differences", "fits", "items_of", "show"]
 
 _MISSING = object()
 
@@ -31,6 +33,17 @@ def fits(expected: Sequence[Any], actual: Sequence[Any], is_match: Callable[[Any
         else:
             return False
     return all(item is ... for item in expected[want:])
+
+
+def items_of(argument: str, value: object, problem: str) -> list[Any]:
+    """Return the items of what a test has given as a list.
+
+    Raises:
+        InvalidArgumentError: it is none, such as a text or something that was not awaited.
+    """
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise InvalidArgumentError(argument=argument, value=cast("object", value), problem=problem)
+    return list(cast("Iterable[Any]", value))
 
 
 def differences(expected: Any, actual: Any, path: str = "") -> list[str]:

@@ -31,15 +31,18 @@ class Normal:
     Args:
         began_at: an instant before everything, in seconds since 1970.
         ended_at: an instant behind everything; numbers between the two are instants.
+        keeps_ids: leave ids as they are.
     """
 
-    def __init__(self, began_at: float, ended_at: float) -> None:
-        self._began_at, self._ended_at = began_at, ended_at
+    def __init__(self, began_at: float, ended_at: float, *, keeps_ids: bool = False) -> None:
+        self._began_at, self._ended_at, self._keeps_ids = began_at, ended_at, keeps_ids
         self._names: dict[str, str] = {}
         self._counts: dict[str, int] = {}
 
     def name(self, kind: str, value: str) -> str:
         """Return the name of an id, `message-1`, `call-1` and so on; the same for the same id."""
+        if self._keeps_ids:
+            return value
         if value not in self._names:
             self._counts[kind] = self._counts.get(kind, 0) + 1
             self._names[value] = f"{kind}-{self._counts[kind]}"
@@ -47,7 +50,8 @@ class Normal:
 
     def text(self, text: str) -> str:
         """Return a text without what differs in it: UUIDs, instants in ISO form, addresses."""
-        text = _UUID.sub(lambda found: f"<{self.name('uuid', found[0].lower())}>", text)
+        if not self._keeps_ids:
+            text = _UUID.sub(lambda found: f"<{self.name('uuid', found[0].lower())}>", text)
         text = _ADDRESS.sub("0x…", _INSTANT.sub("<time>", text))
         return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}… ({len(text)} characters)"
 

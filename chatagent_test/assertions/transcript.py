@@ -36,7 +36,7 @@ _PIECES = {"text-delta": "delta", "reasoning-delta": "delta", "tool-input-delta"
 """Chunks that are pieces of one text, and the key of the piece."""
 
 
-def transcript(harness: ChatAgentHarness) -> str:
+def transcript(harness: ChatAgentHarness, *, stable: bool = True) -> str:
     """Return what happened in a harness so far, for a snapshot test or for reading.
 
     Two runs of the same conversation give the same text: ids are numbered in the order of their appearance, instants
@@ -44,12 +44,13 @@ def transcript(harness: ChatAgentHarness) -> str:
 
     Args:
         harness: the harness, open or closed.
+        stable: name the ids; `False` leaves them as the harness has made them, to be found again elsewhere.
 
     Returns:
         Lines, each ended by a line break. Turns, and what lies between them, begin at the margin; what belongs to one
         is indented.
     """
-    teller = _Teller(harness)
+    teller = _Teller(harness, keeps_ids=not stable)
     records = harness.out_records
     done = 0
     for position, what in harness.story:
@@ -63,10 +64,10 @@ def transcript(harness: ChatAgentHarness) -> str:
 class _Teller:
     """Writes the lines of one transcript."""
 
-    def __init__(self, harness: ChatAgentHarness) -> None:
+    def __init__(self, harness: ChatAgentHarness, *, keeps_ids: bool) -> None:
         self.lines: list[str] = []
         starts = [call.started_at for call in harness.hooks] or [harness.clock.now()]
-        self._normal = Normal(min(starts) - 1, harness.clock.now() + 1)
+        self._normal = Normal(min(starts) - 1, harness.clock.now() + 1, keeps_ids=keeps_ids)
         self._has_virtual_time = isinstance(harness.clock, VirtualClock)
         self._runs = self._calls = 0
         self._fate: RunFate | None = None

@@ -121,3 +121,9 @@ class PendingTurn:
     def __await__(self) -> Generator[Any, Any, Turn]:
         """Wait until the turn has settled."""
         return self._wait().__await__()
+
+    if not TYPE_CHECKING:  # a type checker knows what there is
+
+        def __getattr__(self, name: str) -> Any:
+            way_out = ": it is not a turn yet, `await` it to get one" if hasattr(Turn, name) else ""
+            raise AttributeError(f"'PendingTurn' object has no attribute {name!r}{way_out}", name=name, obj=self)

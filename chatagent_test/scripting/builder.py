@@ -30,6 +30,7 @@ from chatagent_test.scripting.steps import (
     TextStep,
     ToolCallStep,
 )
+from chatagent_test.scripting.written import as_written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,6 +53,10 @@ class Script:
     """
 
     steps: tuple[Step, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return it as it is written."""
+        return "script" + "".join(f".{as_written(step)}" for step in self.steps)
 
     def text(self, text: str, *, chunks: Sequence[str] | None = None) -> Script:
         """Say a text.

@@ -137,3 +137,34 @@ async def test_a_hook_at_work_says_so() -> None:
 
     with pytest.raises(AssertionError, match=r"\+ run \(at work\)"):
         assert_hooks([call], [])
+
+
+# --- what is no list ---
+
+
+@pytest.mark.parametrize("expected", ["run", {"name": "run"}, None, 7])
+async def test_what_is_expected_is_a_list(expected: Any, harness: ChatAgentHarness) -> None:
+    turn = await harness.send_message("hello")
+
+    with pytest.raises(InvalidArgumentError, match=r"^`expected` is .*: a list with one item a call$"):
+        assert_hooks(turn, expected)
+    with pytest.raises(InvalidArgumentError, match=r"^`expected` is .*: a list with one item a chunk$"):
+        assert_chunks(turn, expected)
+
+
+async def test_what_was_not_awaited_is_no_turn(harness: ChatAgentHarness) -> None:
+    pending: Any = harness.begin_message("hello")
+
+    with pytest.raises(
+        InvalidArgumentError, match=r"^`turn` is <.*: a turn \(awaited\), a harness, or a list of hook c"
+    ):
+        assert_hooks(pending, [])
+    with pytest.raises(
+        InvalidArgumentError, match=r"^`turn` is <.*: a turn \(awaited\), a harness, or a list of chunks$"
+    ):
+        assert_chunks(pending, [])
+    with pytest.raises(AttributeError, match=r"has no attribute 'text': it is not a turn yet, `await` it to get one$"):
+        _ = pending.text
+    with pytest.raises(AttributeError, match=r"has no attribute 'txet'$"):
+        _ = pending.txet
+    assert (await pending).text == "Hello there."

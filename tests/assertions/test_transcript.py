@@ -234,3 +234,13 @@ def test_long_texts_are_cut_and_other_numbers_stay() -> None:
     assert [str(each) for each in shown["n"]] == ["999", "<time>", "<time>", "2001", "True", "nan"]
     assert shown["toolCallId"] == 7
     assert normal.data({"publicAccessToken": "secret"}) == {"publicAccessToken": "<token>"}
+
+
+async def test_ids_stay_as_they_are_for_who_wants_to_find_them_again() -> None:
+    async with mock_chat_agent(agent_of(saying("one"))) as harness:
+        await harness.send_message("hello")
+        stable, as_made = transcript(harness), transcript(harness, stable=False)
+
+    assert '  chunk start {"messageId": "message-1"}\n' in stable
+    assert '  chunk start {"messageId": "msg-2"}\n' in as_made
+    assert len(stable.splitlines()) == len(as_made.splitlines())

@@ -136,8 +136,25 @@ UNSAID = scenario(
 
 def test_a_script_with_something_left_fails_the_test_if_that_was_asked_for(reports: Reports) -> None:
     assert reports.outcomes(UNSAID) == {"failed": 2, "passed": 4}
-    for line in reports.errors(UNSAID):
-        assert line.startswith("AssertionError: the model was called 1 times; its script has 2 entries")
+    lines = reports.errors(UNSAID)
+    assert (
+        lines
+        == [
+            "AssertionError: the model's script has 1 of 2 entries left, the next is script.text('two'); "
+            "let it be asked for them, or leave them out",
+            "it was called once:",
+            "call 1 gave 4 parts, and has ended",
+        ]
+        * 2
+    )
+
+
+def test_what_was_found_behind_the_test_is_told_without_the_way_to_it(reports: Reports) -> None:
+    texts = [failure["text"] for name in (UNSAID, LEFT) for failure in reports.failures(name)]
+
+    assert len(texts) == 3
+    for text in texts:
+        assert len([line for line in text.splitlines() if not line.startswith("E ")]) <= 2
 
 
 STUBBORN = scenario(
@@ -308,6 +325,26 @@ UNTELLABLE = scenario(
         assert 1 == 2
     """,
 )
+
+
+IDS = scenario(
+    "ids",
+    """
+    async def test_a_failure(chat_harness):
+        model = MockLanguageModel(script.text("hello"))
+        harness = chat_harness(greeter, setup_locals=lambda values: values.set(MODEL, model))
+        turn = await harness.send_message("hi")
+        assert turn.message.id == "other"
+    """,
+)
+
+
+def test_a_transcript_of_a_report_has_the_ids_that_the_failure_tells_of(reports: Reports) -> None:
+    assert reports.outcomes(IDS) == {"failed": 2}
+    for (_, text), failure in zip(reports.transcripts(IDS), reports.failures(IDS), strict=True):
+        assert "'msg-2' == 'other'" in failure["text"]
+        assert '  chunk start {"messageId": "msg-2"}\n' in text
+        assert '  chunk text-start {"id": "text-1"}\n' in text
 
 
 def test_a_transcript_that_cannot_be_made_hides_no_failure(reports: Reports) -> None:

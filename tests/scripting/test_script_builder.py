@@ -219,3 +219,22 @@ def test_parts_are_checked_where_they_are_written() -> None:
         script.parts([{"type": "txt"}])
     with pytest.raises(InvalidStreamPartError):
         script.parts([{"type": "text-start"}])
+
+
+def test_a_script_shows_itself_as_it_is_written() -> None:
+    said = (
+        script.reasoning("hm")
+        .text("I look. ", chunks=["I ", "look. "])
+        .tool_call("search", {"q": "tea"}, tool_call_id="c-1")
+        .pause(3)
+        .hold("here")
+        .source("https://example.com", title="Tea")
+        .text("x" * 100)
+    )
+
+    assert repr(said.hang()) == (
+        "script.reasoning('hm').text('I look. ').tool_call('search', '{\"q\":\"tea\"}').pause(3).hold('here')"
+        f".source('https://example.com', 'Tea').text('{'x' * 58}…).hang()"
+    )
+    assert repr(script.parts([STOP])) == "script.parts(['ModelFinish'])"
+    assert repr(script.text("a").breaks(ValueError("b"))) == "script.text('a').breaks(ValueError('b'))"

@@ -137,6 +137,11 @@ async def test_closing_a_channel_ends_the_waits_that_are_on_with_a_timeout_error
         WaitpointTimeoutError,
         InputStreamTimeoutError,
     ]
+    assert [str(error) for error in errors] == [
+        "session 'c': no record on `.in` before the wait was ended",
+        "session 'c': no record on `.in` before the suspended wait was ended",
+        "session 'c': no record on `.out` before the wait was ended",
+    ]
     assert later == "later"
 
 
