@@ -24,6 +24,8 @@ MOST_ENDS = 10
 class CrashingHarness(ChatAgentHarness):
     """A harness that begins another run whenever one has died and something is left to do."""
 
+    _messages_before: Sequence[UIMessage] = ()
+
     async def begin(self, plan: CrashPlan) -> None:
         """Create the session, and begin its first run; the runs die by this plan."""
         self._platform.crash_plan = plan
@@ -37,8 +39,19 @@ class CrashingHarness(ChatAgentHarness):
 
     @property
     def messages(self) -> Sequence[UIMessage]:
-        """The conversation as the last run has it."""
-        return self._run.messages
+        """The conversation as the last run has it; of an agent that keeps it itself the last one that had a turn."""
+        return self._run.messages or self._messages_before
+
+    @property
+    def is_kept_by_agent(self) -> bool:
+        """Whether the agent keeps the conversation itself."""
+        return self._agent.has("hydrate_messages")
+
+    @property
+    def failed(self) -> Sequence[str]:
+        """The errors of the turns that have failed."""
+        errors = (None if turn.report is None else turn.report.error for turn in self._watch.turns)
+        return [f"{type(error).__name__}: {error}" for error in errors if error is not None]
 
     def client_message(self, message: UIMessage | Mapping[str, Any]) -> UIMessage:
         """Return a message as a client may send it."""
@@ -89,6 +102,8 @@ class CrashingHarness(ChatAgentHarness):
 
     async def _alive(self) -> None:
         if self._watch.ended:
+            if self.is_kept_by_agent:
+                self._messages_before = self.messages
             await self.continue_run()
         else:
             self._boot()

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from chatagent.agent import ChatAgent
-from chatagent.errors import InvalidArgumentError
+from chatagent.errors import AgentNotRegisteredError, InvalidArgumentError
 from chatagent_test.clock import VirtualClock
 from chatagent_test.crashes.chat import CrashingChat, CrashingHarness
 from chatagent_test.crashes.invariants import Outcome, violations_of
 from chatagent_test.crashes.report import CrashReport, CrashViolation
 from chatagent_test.harness.crash_plan import CrashPlan
+from chatagent_test.harness.given import check_client_data
 from chatagent_test.harness.run_network import RunNetwork
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from chatagent.task import LocalValues
+    from chatagent.ui import UIMessage
 
 __all__ = ["CrashPointKind", "Scenario", "explore_crashes"]
 
@@ -65,8 +68,9 @@ async def explore_crashes(
         What was found, each violation with its crash points; `report.assert_ok()` fails with all of them.
 
     Raises:
-        InvalidArgumentError: an option with a value that it cannot have.
-        BaseException: what the scenario or the agent raises without a crash.
+        AgentNotRegisteredError: `agent` is no agent and makes none.
+        InvalidArgumentError: an option with a value that it cannot have, or a scenario that is no async function.
+        BaseException: what the scenario raises, or what ends a run of it, without a crash.
     """
     if at not in get_args(CrashPointKind):
         raise InvalidArgumentError(argument="at", value=at, problem=f"one of {', '.join(get_args(CrashPointKind))}")
@@ -74,9 +78,14 @@ async def explore_crashes(
         if value < 1:
             raise InvalidArgumentError(argument=name, value=value, problem="it is at least 1")
 
+    check_client_data(client_data)
+
     def make_harness() -> CrashingHarness:
+        made: Any = agent() if callable(agent) and not isinstance(agent, ChatAgent) else agent
+        if not isinstance(made, ChatAgent):
+            raise AgentNotRegisteredError(made)
         return CrashingHarness(
-            agent if isinstance(agent, ChatAgent) else agent(),
+            cast("ChatAgent[Any]", made),
             boot_payload={"chatId": "test-chat", "trigger": "preload", **_metadata(client_data)},
             mode="preload",
             client_data=client_data,
@@ -142,14 +151,13 @@ async def _hold(harness: CrashingHarness, scenario: Scenario, plan: CrashPlan) -
     chat = CrashingChat(harness)
     try:
         await harness.begin(plan)
-        await scenario(chat)
+        await _play(scenario, chat)
         await chat.wait_idle()
         plan.strike = None
         messages = tuple(harness.messages)
         records = tuple(harness.records)
-        await harness.kill_run()
-        await harness.continue_run()
-        reread = tuple(harness.messages)
+        failed = tuple(harness.failed)
+        reread = await _reread(harness)
     finally:
         await harness.close(raise_errors=False)
     return Outcome(
@@ -159,4 +167,24 @@ async def _hold(harness: CrashingHarness, scenario: Scenario, plan: CrashPlan) -
         records=records,
         messages=messages,
         reread=reread,
+        failed=failed,
+        is_kept_by_agent=harness.is_kept_by_agent,
     )
+
+
+async def _play(scenario: Scenario, chat: CrashingChat) -> None:
+    playing: object = scenario(chat)
+    if not inspect.isawaitable(playing):
+        problem = "an async function of one `CrashingChat`, whose methods it awaits"
+        raise InvalidArgumentError(argument="scenario", value=scenario, problem=problem)
+    await playing
+
+
+async def _reread(harness: CrashingHarness) -> Sequence[UIMessage] | str:
+    """Return the conversation as one more run reads it, or how that run fails."""
+    await harness.kill_run()
+    try:
+        await harness.continue_run()
+    except Exception as error:  # noqa: BLE001 - that a run fails at its boot is what is looked for
+        return f"{type(error).__name__}: {error}"
+    return tuple(harness.messages)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chatagent.errors import UIMessageStreamError
-from chatagent.session import TURN_IN_EVENT_ID, header
+from chatagent.session import TURN_COMPLETE, TURN_IN_EVENT_ID, control_type, header
 from chatagent.ui import Finish, MessageReducer, Start, ToolOutputAvailable, ToolPart
 
 if TYPE_CHECKING:
@@ -31,8 +31,12 @@ class Outcome:
     """Every record of `.out`."""
     messages: Sequence[UIMessage]
     """The conversation as the last run had it."""
-    reread: Sequence[UIMessage]
-    """The conversation as one more run has read it from the store."""
+    reread: Sequence[UIMessage] | str
+    """The conversation as one more run has read it from the store, or how that run has failed."""
+    failed: Sequence[str] = ()
+    """The errors of failed turns."""
+    is_kept_by_agent: bool = False
+    """Whether the agent keeps the history itself (`hydrate_messages`): what was cut off may be missing in it."""
 
 
 def violations_of(outcome: Outcome, reference: Outcome) -> Iterator[tuple[str, str]]:
@@ -47,8 +51,17 @@ def violations_of(outcome: Outcome, reference: Outcome) -> Iterator[tuple[str, s
     yield from _finished_twice(outcome)
     yield from _tools(outcome)
     yield from _client_view(outcome)
-    if _told(outcome.messages) != _told(outcome.reread):
+    yield from _failed(outcome, () if outcome is reference else reference.failed)
+    if isinstance(outcome.reread, str):
+        yield "failed", f"a further run fails with {outcome.reread}"
+    elif not outcome.is_kept_by_agent and _told(outcome.messages) != _told(outcome.reread):
         yield "history not loadable", f"a further run reads {_told(outcome.reread)}, not {_told(outcome.messages)}"
+
+
+def _failed(outcome: Outcome, known: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """No turn fails that does not fail without a crash, and none does without one."""
+    for error in (Counter(outcome.failed) - Counter(known)).elements():
+        yield "failed", f"a turn failed with {error}"
 
 
 def _messages(outcome: Outcome, reference: Outcome) -> Iterator[tuple[str, str]]:
@@ -88,7 +101,9 @@ def _answer_counts(messages: Sequence[UIMessage]) -> dict[str, int]:
 def _finished_twice(outcome: Outcome) -> Iterator[tuple[str, str]]:
     """No message has two answers that came to their end."""
     finished = Counter(
-        answer.in_seq for answer in _streams(outcome.records) if any(isinstance(each, Finish) for each in answer.chunks)
+        answer.in_seq
+        for answer in _streams(outcome.records)
+        if answer.is_finished and (answer.is_closed or not outcome.is_kept_by_agent)
     )
     for seq, message in outcome.sent.items():
         if finished[seq] > 1:
@@ -122,7 +137,7 @@ def _client_view(outcome: Outcome) -> Iterator[tuple[str, str]]:
             yield "malformed stream", str(error)
             continue
         message = reducer.message
-        if message.id:
+        if message.id and (answer.is_closed or not outcome.is_kept_by_agent):
             shown[message.id] = (answer.in_seq, message)
     kept = {message.id: message for message in outcome.messages}
     for each, (seq, message) in shown.items():
@@ -137,6 +152,13 @@ def _client_view(outcome: Outcome) -> Iterator[tuple[str, str]]:
 class _Stream:
     in_seq: int | None
     chunks: list[Chunk]
+    is_closed: bool = False
+    """Whether its turn-complete has come."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has come to its end."""
+        return any(isinstance(chunk, Finish) for chunk in self.chunks)
 
 
 def _streams(records: Sequence[Record]) -> list[_Stream]:
@@ -149,6 +171,8 @@ def _streams(records: Sequence[Record]) -> list[_Stream]:
         in_seq = int(number) if number is not None else in_seq
         chunk = record.data
         if chunk is None:
+            if is_open and control_type(record) == TURN_COMPLETE:
+                streams[-1].is_closed = True
             is_open = False
             continue
         if isinstance(chunk, Start) or not is_open:

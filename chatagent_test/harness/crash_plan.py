@@ -5,6 +5,8 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from chatagent_test.harness.where import NO_USER_CODE, innermost_frame_in
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 
@@ -48,10 +50,10 @@ class CrashPlan:
         if not self.suspensions:
             self._pass(lambda: "saved a snapshot")
 
-    def suspended(self) -> None:
-        """Take it that a task of the run waits."""
+    def suspended(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """Take it that a task of the run waits, which does this."""
         if self.suspensions:
-            self._pass(lambda: "suspended")
+            self._pass(lambda: _place(coroutine))
 
     def around(self, fn: Callable[[], Awaitable[Any]]) -> Awaitable[Any]:
         """Do what a task of the run is to do, and count its suspensions."""
@@ -70,6 +72,11 @@ class CrashPlan:
             self._count = 0
             strike, self.strike = self.strike, None
             strike()
+
+
+def _place(coroutine: Coroutine[Any, Any, Any]) -> str:
+    frame = innermost_frame_in(coroutine)
+    return "suspended" if frame == NO_USER_CODE else f"suspended at {frame}"
 
 
 def _content(record: Record) -> str:
@@ -94,7 +101,7 @@ def _counting_suspensions(coroutine: Coroutine[Any, Any, T], plan: CrashPlan) ->
             waits_for = coroutine.send(value) if error is None else coroutine.throw(error)
         except StopIteration as end:
             return end.value
-        plan.suspended()
+        plan.suspended(coroutine)
         error = value = None
         try:
             value = yield waits_for

@@ -28,6 +28,7 @@ __all__ = [
     "describe_past",
     "describe_run",
     "describe_waiting",
+    "innermost_frame_in",
     "innermost_frame_of",
     "innermost_user_frame",
 ]
@@ -90,7 +91,12 @@ def innermost_user_frame(task: OwnedTask | None) -> str:
 
 def innermost_frame_of(native: Any) -> str:
     """Return the same of a task of the backend's."""
-    frames = list(_frames(native))
+    return innermost_frame_in(native.get_coro() if hasattr(native, "get_coro") else getattr(native, "coro", None))
+
+
+def innermost_frame_in(coroutine: Any) -> str:
+    """Return the same of a coroutine that waits."""
+    frames = list(_frames(coroutine))
     backend = sys.modules.get("trio")
     ours = _OURS if backend is None else (*_OURS, _folder_of(backend))
     for frame in reversed(frames):
@@ -99,9 +105,8 @@ def innermost_frame_of(native: Any) -> str:
     return NO_USER_CODE
 
 
-def _frames(native: Any) -> Iterator[FrameType]:
-    """Yield the frames of a task's coroutine, outermost first."""
-    coroutine = native.get_coro() if hasattr(native, "get_coro") else getattr(native, "coro", None)
+def _frames(coroutine: Any) -> Iterator[FrameType]:
+    """Yield the frames of a coroutine, outermost first."""
     while coroutine is not None:
         if isinstance(coroutine, TimedSteps):
             coroutine = coroutine.coroutine

@@ -8,7 +8,7 @@ import pytest
 
 from chatagent import chat, is_step_count, stream_text, tool
 from chatagent.agent import RecoveryResult
-from chatagent.errors import InvalidArgumentError
+from chatagent.errors import AgentNotRegisteredError, InvalidArgumentError
 from chatagent_test import CrashReport, MockLanguageModel, explore_crashes, script
 
 if TYPE_CHECKING:
@@ -149,6 +149,90 @@ async def test_a_boot_that_fails_only_behind_a_crash_is_told() -> None:
     assert "RuntimeError: no database" in report.violations[0].detail
 
 
+async def test_a_run_that_cannot_go_on_is_told_whether_it_dies_or_not() -> None:
+    def boot(event: Any) -> None:
+        if event.continuation:
+            raise RuntimeError("no locals")
+
+    report = await explore_crashes(make_agent(on_boot=boot), short_talk, every=5)
+
+    assert str(report.violations[0]) == "failed [without a crash]: a further run fails with RuntimeError: no locals"
+    assert len(report.violations) == 1 + report.crash_points > 4
+
+
+async def test_turns_that_fail_without_a_crash_show_nothing() -> None:
+    def fail(event: Any) -> None:
+        raise LookupError("no shop")
+
+    report = await explore_crashes(make_agent(on_turn_start=fail), short_talk)
+
+    failed = "failed [without a crash]: a turn failed with LookupError: no shop"
+    assert [str(violation) for violation in report.violations] == [failed, failed]
+
+
+async def test_a_turn_that_fails_only_behind_a_crash_is_told_with_its_error() -> None:
+    def fail(event: Any) -> None:
+        if event.continuation:
+            raise LookupError("no shop")
+
+    report = await explore_crashes(make_agent(on_turn_start=fail), short_talk, every=3)
+
+    told = {violation.rule: violation.detail for violation in report.violations}
+    assert told["failed"] == "a turn failed with LookupError: no shop"
+    assert "not answered" in told
+
+
+def keeping_its_history(*, careless: bool) -> ChatAgent[Any]:
+    kept: dict[str, Any] = {}
+
+    def hydrate(event: Any) -> list[Any]:
+        kept.update({message.id: message for message in event.incoming_messages})
+        return list(kept.values())
+
+    async def keep(event: Any) -> None:
+        if careless:
+            await chat.sleep(1)
+        kept.update({message.id: message for message in event.new_ui_messages})
+
+    return chat.agent(
+        id="keeper",
+        run=lambda event: stream_text(
+            model=MockLanguageModel(reply), messages=event.messages, abort_signal=event.signal
+        ),
+        hydrate_messages=hydrate,
+        on_turn_complete=keep,
+    )
+
+
+async def test_an_agent_that_keeps_its_own_history_is_judged_by_what_it_can_keep() -> None:
+    report = await explore_crashes(lambda: keeping_its_history(careless=False), short_talk)
+
+    report.assert_ok()
+    assert report.crash_points > 20
+
+
+async def test_an_answer_that_such_an_agent_comes_too_late_to_keep_is_told() -> None:
+    report = await explore_crashes(lambda: keeping_its_history(careless=True), short_talk)
+
+    assert {(violation.rule, violation.crash_points[0].partition("(")[2]) for violation in report.violations} == {
+        ("lost answer", "turn-complete)"),
+        ("not answered", "turn-complete)"),
+    }
+
+
+async def test_what_is_no_agent_and_what_is_no_scenario_is_refused() -> None:
+    def no_agent() -> Any:
+        return 7
+
+    def no_scenario(_: CrashingChat) -> Any:
+        return None
+
+    with pytest.raises(AgentNotRegisteredError, match=r"^no task registered with id 7: "):
+        await explore_crashes(no_agent, short_talk)
+    with pytest.raises(InvalidArgumentError, match=r"^`scenario` is <function .*: an async function of one `Crashing"):
+        await explore_crashes(make_agent(), no_scenario)
+
+
 async def test_what_fails_without_a_crash_is_raised() -> None:
     async def scenario(talk: CrashingChat) -> None:
         raise LookupError("the scenario itself")
@@ -221,7 +305,14 @@ async def test_a_run_dies_at_each_wait_inside_a_tool() -> None:
             abort_signal=event.signal,
         )
 
+    def boot(event: Any) -> None:
+        if event.continuation:
+            raise LookupError("no shop")
+
     report = await explore_crashes(lambda: chat.agent(id="looker", run=run), short_talk, at="suspension")
+    broken = await explore_crashes(lambda: chat.agent(id="looker", run=run, on_boot=boot), short_talk, at="suspension")
 
     report.assert_ok()
     assert died_in == {1, 2, 3}
+    places = [violation.crash_points[0] for violation in broken.violations if violation.crash_points]
+    assert any(f"suspended at {__file__}:" in place and place.endswith(" in look") for place in places)
