@@ -43,6 +43,7 @@ ChatAgentError
 │   ├── SessionClosedError          the session takes no more input
 │   ├── LeaseLostError              another run has taken over; nothing was written
 │   ├── RecordTooLargeError         (ValueError)
+│   │   └── ChatChunkTooLargeError  one chunk of a run is too large for a record
 │   ├── StoreClosedError            the store is not open
 │   ├── SnapshotStoreError          the snapshot could not be read
 │   ├── SnapshotCorruptError        stored bytes that do not decode (ValueError)
@@ -78,6 +79,7 @@ __all__ = [
     "AgentNotRegisteredError",
     "AgentRunEndedError",
     "ChatAgentError",
+    "ChatChunkTooLargeError",
     "ChatContextError",
     "ChunkError",
     "ClientDataError",
@@ -557,6 +559,22 @@ class RecordTooLargeError(StoreError, ValueError):
     def __init__(self, *, field: str, size: int, limit: int) -> None:
         super().__init__(f"`{field}` is {size}, the limit is {limit}; nothing was written")
         self.field, self.size, self.limit = field, size, limit
+
+
+class ChatChunkTooLargeError(RecordTooLargeError):
+    """One chunk of a run does not fit into a record (N-25); nothing was written, and the run may go on.
+
+    Args:
+        chunk_type: the chunk's type on the wire.
+        chunk_size: its size in bytes.
+        max_size: the limit in bytes.
+    """
+
+    def __init__(self, *, chunk_type: str, chunk_size: int, max_size: int) -> None:
+        super().__init__(field="chunk", size=chunk_size, limit=max_size)
+        way_out = "nothing was written; send it in pieces, or a reference to it"
+        self.args = (f"chunk {chunk_type!r} has {chunk_size} bytes, the limit is {max_size}: {way_out}",)
+        self.chunk_type, self.chunk_size, self.max_size = chunk_type, chunk_size, max_size
 
 
 class StoreClosedError(StoreError):

@@ -48,7 +48,9 @@ async def ask_for_answer(run: AgentRun, turn: TurnState, listener: MidTurnListen
         elif turn.pipe_count:
             turn.usage = await fetch_usage(run, result)
         elif result is not None:
-            logger.warning("`run` of agent %r returned %r, which is no stream and was ignored", run.agent.id, result)
+            way_out = "return what stream_text gave, or send chunks of your own with `await chat.pipe(…)`"
+            told = "`run` of agent %r returned %r, which is no stream and was ignored; %s"
+            logger.warning(told, run.agent.id, result, way_out)
     except AbortError:
         if run.cancelled:
             raise

@@ -80,7 +80,13 @@ class ChatStream:
     id = "chat"
 
     def writer(self, *, execute: Callable[[StreamWriter], Any]) -> PipeResult:
-        """Run a function with a writer, in the background; its errors are logged."""
+        """Run a function with a writer, in the background; its errors are logged.
+
+        Raises:
+            TypeError: it is no function.
+        """
+        if not callable(execute):
+            raise TypeError(f"chat.stream.writer: `execute` must be a function of one writer, not {execute!r}")
         return start_writer(this_run("chat.stream.writer"), execute)
 
     def pipe(self, source: Any, *, abort_signal: AbortSignal | None = None) -> PipeResult:
@@ -321,7 +327,16 @@ class Chat(ChatBuilder[Any], CustomFunctions):
         return ChatLocal(schema, id)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait so many seconds on the run's clock; on the system's outside a run."""
+        """Wait so many seconds on the run's clock; on the system's outside a run.
+
+        Args:
+            seconds: how long; without end for `math.inf`, not at all below 0.
+
+        Raises:
+            InvalidArgumentError: it is no number.
+        """
+        if not isinstance(seconds, int | float) or seconds != seconds:  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise InvalidArgumentError(argument="seconds", value=seconds, problem="a number of seconds")
         await current_clock().sleep(seconds)
 
 

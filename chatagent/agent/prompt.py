@@ -68,6 +68,9 @@ class ChatPrompt:
 
         Raises:
             ChatContextError: there is no run.
+            TypeError: it is neither.
         """
         prompt = Prompt(text=resolved) if isinstance(resolved, str) else resolved
+        if not isinstance(prompt, Prompt):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise TypeError(f"chat.prompt.set takes a text or a Prompt, not {resolved!r}")
         this_run("chat.prompt.set").state.prompt = StoredPrompt(prompt, provider_options)

@@ -155,5 +155,15 @@ class ChatSkills:
         return None if skills is None else list(skills)
 
     def set(self, skills: Sequence[ResolvedSkill]) -> None:
-        """Store the run's skills, in the place of earlier ones."""
+        """Store the run's skills, in the place of earlier ones.
+
+        Raises:
+            TypeError: it is no list of resolved skills.
+        """
+        given: object = skills
+        if not isinstance(given, list | tuple) or not all(
+            isinstance(each, ResolvedSkill)  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            for each in skills
+        ):
+            raise TypeError(f"chat.skills.set takes a list of what `await skill.local()` gave, not {skills!r}")
         this_run("chat.skills.set").state.skills = tuple(skills)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from chatagent.errors import ChatChunkTooLargeError, InvalidArgumentError, RecordTooLargeError
 from chatagent.session.records import RUN_BOOT_ID, STOPPED, TURN_IN_EVENT_ID, NewRecord, control_record, trim_record
 
 if TYPE_CHECKING:
@@ -38,12 +39,24 @@ class RunOutput:
         self._opening = () if in_seq is None else ((TURN_IN_EVENT_ID, str(in_seq)),)
 
     def write(self, chunk: object) -> None:
-        """Write one chunk as a data record; a plain call."""
-        if self._opening:
-            self._writer.write(NewRecord(chunk, self._opening))
-            self._opening = ()  # only now: a refused chunk is no record, so the next one is the first
-        else:
-            self._writer.write_data(chunk)
+        """Write one chunk as a data record; a plain call.
+
+        Raises:
+            ChatChunkTooLargeError: it is above the limit of a record; nothing was written.
+            InvalidArgumentError: JSON cannot hold it; nothing was written.
+        """
+        try:
+            if self._opening:
+                self._writer.write(NewRecord(chunk, self._opening))
+                self._opening = ()  # only now: a refused chunk is no record, so the next one is the first
+            else:
+                self._writer.write_data(chunk)
+        except RecordTooLargeError as exc:
+            kind = str(getattr(chunk, "type", type(chunk).__name__))
+            raise ChatChunkTooLargeError(chunk_type=kind, chunk_size=exc.size, max_size=exc.limit) from exc
+        except InvalidArgumentError as exc:
+            field = exc.argument.replace("records[0].data", "chunk", 1)
+            raise InvalidArgumentError(argument=field, value=exc.value, problem=exc.problem) from exc
 
     async def append(self, chunk: object) -> int:
         """Write one chunk and return its number once it is stored."""

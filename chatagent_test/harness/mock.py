@@ -86,8 +86,11 @@ def mock_chat_agent(
     mode = mode or ("continuation" if continuation else "preload" if preload else "submit-message")
     if mode not in get_args(Mode):
         raise InvalidArgumentError(argument="mode", value=mode, problem=f"one of {', '.join(get_args(Mode))}")
-    if not wait_timeout > 0:
-        raise InvalidArgumentError(argument="wait_timeout", value=wait_timeout, problem="it is more than 0 seconds")
+    _check_numbers_and_functions(wait_timeout, setup_locals, ids, telemetry)
+    if head_start_messages is not None and not isinstance(head_start_messages, list | tuple):
+        raise InvalidArgumentError(
+            argument="head_start_messages", value=head_start_messages, problem="a list of messages"
+        )
     payload: dict[str, Any] = {"chatId": chat_id}
     if mode != "continuation":
         payload["trigger"] = mode
@@ -122,6 +125,22 @@ def mock_chat_agent(
 def _check_text(argument: str, value: object) -> None:
     if not isinstance(value, str) or not value:
         raise InvalidArgumentError(argument=argument, value=value, problem="a text of at least one character")
+
+
+def _check_numbers_and_functions(wait_timeout: object, setup_locals: object, ids: object, telemetry: object) -> None:
+    if not isinstance(wait_timeout, int | float) or not wait_timeout > 0:
+        raise InvalidArgumentError(argument="wait_timeout", value=wait_timeout, problem="it is more than 0 seconds")
+    _check_function("setup_locals", setup_locals, "a function of one object with `set(key, value)`")
+    _check_function("ids", ids, "a function without arguments that returns a new id")
+    if telemetry not in (None, "agent"):
+        _check_function(
+            "telemetry", getattr(telemetry, "observe", telemetry), "what has an `observe` method, or 'agent'"
+        )
+
+
+def _check_function(argument: str, value: object, problem: str) -> None:
+    if value is not None and not callable(value):
+        raise InvalidArgumentError(argument=argument, value=value, problem=problem)
 
 
 def _make_clock(clock: Literal["virtual", "real"] | Clock) -> Clock:

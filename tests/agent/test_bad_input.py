@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -12,6 +13,7 @@ from agent.making import FAILED_TURN, agent_of, ids, parts_of, prompt_of, saying
 from chatagent import chat
 from chatagent.errors import (
     ActionError,
+    ChatChunkTooLargeError,
     ClientDataError,
     HarnessClosedError,
     InvalidArgumentError,
@@ -260,7 +262,10 @@ async def test_what_run_returns_is_ignored_if_it_is_no_stream_and_the_log_says_s
     assert types(turn) == ["trigger:turn-complete"]
     assert turn.message is None
     assert kept(harness) == ["u-1"]
-    assert caplog.messages == [f"`run` of agent 'tester' returned {result!r}, which is no stream and was ignored"]
+    way_out = "return what stream_text gave, or send chunks of your own with `await chat.pipe(…)`"
+    assert caplog.messages == [
+        f"`run` of agent 'tester' returned {result!r}, which is no stream and was ignored; {way_out}"
+    ]
 
 
 async def test_a_run_that_returns_nothing_is_a_turn_without_an_answer(caplog: pytest.LogCaptureFixture) -> None:
@@ -535,3 +540,65 @@ def test_a_harness_with_an_option_that_it_cannot_have_is_refused(options: Any, t
         mock_chat_agent(agent_of(), **options)
 
     assert str(caught.value) == text
+
+
+async def test_a_chunk_above_the_limit_of_a_record_is_told_by_its_type_and_size() -> None:
+    """N-25."""
+    caught: list[ChatChunkTooLargeError] = []
+
+    def hook(event: Any) -> None:
+        for write in (chat.response.write, event.writer.write):
+            try:
+                write({"type": "data-report", "data": "x" * 2_000_000})
+            except ChatChunkTooLargeError as exc:
+                caught.append(exc)
+
+    async with mock_chat_agent(agent_of(on_turn_start=hook)) as harness:
+        turn = await harness.send_message("hello")
+
+    assert turn.text == "ok"
+    for exc in caught:
+        assert (exc.chunk_type, exc.chunk_size, exc.max_size) == ("data-report", exc.size, 1048568)
+        assert str(exc).startswith("chunk 'data-report' has 20000")
+        assert str(exc).endswith(
+            " bytes, the limit is 1048568: nothing was written; send it in pieces, or a reference to it"
+        )
+    assert len(caught) == 2
+
+
+async def test_a_chunk_that_json_cannot_hold_is_told_by_its_field() -> None:
+    def hook(event: Any) -> None:
+        chat.response.write({"type": "data-report", "data": {"db": object()}})
+
+    async with mock_chat_agent(agent_of(on_turn_start=hook)) as harness:
+        turn = await harness.send_message("hello")
+
+    assert str(turn.error).startswith("`chunk.data.db` is <object object at ")
+
+
+WRONG_CALLS: dict[str, tuple[Any, str]] = {
+    "sleep nan": (lambda: chat.sleep(math.nan), "`seconds` is nan: a number of seconds"),
+    "sleep text": (lambda: chat.sleep("5"), "`seconds` is '5': a number of seconds"),  # type: ignore[arg-type]
+    "prompt": (lambda: chat.prompt.set(5), "chat.prompt.set takes a text or a Prompt, not 5"),  # type: ignore[arg-type]
+    "skills": (
+        lambda: chat.skills.set(["tea"]),  # type: ignore[list-item]
+        "chat.skills.set takes a list of what `await skill.local()` gave, not ['tea']",
+    ),
+    "writer": (
+        lambda: chat.stream.writer(execute=None),  # type: ignore[arg-type]
+        "chat.stream.writer: `execute` must be a function of one writer, not None",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "told"), WRONG_CALLS.values(), ids=WRONG_CALLS)
+async def test_a_function_of_chat_refuses_what_it_cannot_take_at_once(call: Any, told: str) -> None:
+    async def hook(event: Any) -> None:
+        outcome = call()
+        if inspect.isawaitable(outcome):
+            await outcome
+
+    async with mock_chat_agent(agent_of(on_turn_start=hook), wait_timeout=2) as harness:
+        turn = await harness.send_message("hello")
+
+    assert str(turn.error) == told

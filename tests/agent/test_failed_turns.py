@@ -629,7 +629,10 @@ async def test_a_chunk_above_the_limit_fails_its_turn_and_not_the_run() -> None:
         first = await harness.send_message("a")
         second = await harness.send_message("b")
 
-    assert str(first.error) == "`records[0].data` is 2000055, the limit is 1048568; nothing was written"
+    assert str(first.error) == (
+        "chunk 'text-delta' has 2000055 bytes, the limit is 1048568: "
+        "nothing was written; send it in pieces, or a reference to it"
+    )
     assert second.text == "small"
 
 

@@ -169,6 +169,22 @@ async def test_client_data_that_no_client_can_send_are_refused_before_anything_r
             await harness.continue_run(client_data=object())
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("setup_locals", 5),
+        ("ids", "msg"),
+        ("head_start_messages", 5),
+        ("telemetry", 5),
+        ("wait_timeout", "soon"),
+        ("wait_timeout", 0),
+    ],
+)
+def test_an_option_with_a_value_that_it_cannot_have_is_named_at_once(option: str, value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=rf"^`{option}` is {value!r}: "):
+        mock_chat_agent(agent_of(), **{option: value})
+
+
 @pytest.mark.parametrize("seconds", ["5", None])
 async def test_time_moves_by_numbers(seconds: Any) -> None:
     async with mock_chat_agent(agent_of()) as harness:
