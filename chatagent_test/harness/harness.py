@@ -204,6 +204,7 @@ class ChatAgentHarness(Waits, RunControl, Inspection):
             lambda: watch.is_waiting or bool(watch.turns) or watch.ended, "start: the run has not finished booting"
         )
         self._failures.raise_run_error()
+        self._check_open()  # somebody else may have closed it meanwhile
 
     async def send_message(self, message: str | UIMessage | Mapping[str, Any], *, until: Until = "idle") -> Turn:
         """Send one user message and wait until its turn has settled.

@@ -35,6 +35,12 @@ class Inspection:
     _driver: Driver
     _session: Session | None = None
 
+    def __repr__(self) -> str:
+        run = "not started" if not self._run.started else "ended" if self.run_ended else "on"
+        return (
+            f"<ChatAgentHarness of agent {self.agent_id!r}, chat {self.chat_id!r}: run {run}, {len(self.turns)} turns>"
+        )
+
     @property
     def agent_id(self) -> str:
         """The id of the agent that is driven."""

@@ -202,6 +202,7 @@ class RunControl:
             f"{name}: the run has not finished booting",
         )
         self._failures.raise_run_error()
+        self._check_open()  # somebody else may have closed it meanwhile
 
     def _what_died_with_the_run(self) -> dict[str, Any]:
         """Return what a boot payload has to bring again: its message, unless a turn has answered it."""

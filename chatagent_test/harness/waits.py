@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, cast
 
 from chatagent.errors import HarnessStateError, InvalidArgumentError
@@ -42,10 +43,14 @@ class Waits:
             predicate: called with the harness whenever there is news of the run; must not wait.
 
         Raises:
+            InvalidArgumentError: it is no function, or an async one, whose coroutine would count as true.
             AgentRunEndedError: the run is over and it does not hold.
             BaseException: what failed a turn, if no driver has told, nothing is left to do, and it does not hold.
             WaitTimeoutError: it did not come to hold within `wait_timeout` real seconds.
         """
+        if not callable(predicate) or inspect.iscoroutinefunction(predicate):
+            problem = "a plain function of the harness, which must not wait"
+            raise InvalidArgumentError(argument="predicate", value=predicate, problem=problem)
         self._begin_waiting()
         harness = cast("ChatAgentHarness", self)
         await self._driver.until(

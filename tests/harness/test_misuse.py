@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 
 from agent.making import agent_of
 from chatagent import chat
 from chatagent.errors import (
     AgentRunEndedError,
+    HarnessClosedError,
     HarnessModeError,
     HarnessStateError,
     InvalidArgumentError,
@@ -190,6 +193,60 @@ async def test_time_moves_by_numbers(seconds: Any) -> None:
     async with mock_chat_agent(agent_of()) as harness:
         with pytest.raises(InvalidArgumentError, match=r"^`seconds` is .*: a number of seconds, 0 or more$"):
             await harness.advance(seconds)
+
+
+async def test_a_predicate_is_a_plain_function() -> None:
+    async def never(_: Any) -> bool:
+        return False
+
+    async with mock_chat_agent(agent_of()) as harness:
+        for predicate in (never, "turns"):
+            with pytest.raises(
+                InvalidArgumentError, match=r"^`predicate` is .*: a plain function of the harness, which"
+            ):
+                await harness.wait_for(predicate)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("begin", ["start", "continue_run"])
+async def test_a_boot_that_somebody_closes_is_told_to_who_waits_for_it(begin: str) -> None:
+    booting, told = anyio.Event(), list[str]()
+
+    async def boot(event: Any) -> None:
+        if event.continuation or begin == "start":
+            booting.set()
+            await chat.sleep(math.inf)
+
+    harness = mock_chat_agent(agent_of(on_boot=boot))
+    if begin == "continue_run":
+        await harness.send_message("hello")
+        await harness.kill_run()
+
+    async def wait() -> None:
+        with pytest.raises(HarnessClosedError) as caught:
+            await getattr(harness, begin)()
+        told.append(str(caught.value).splitlines()[0])
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        await booting.wait()
+        await harness.close()
+
+    assert told == ["the harness is closed; make a new one"]
+
+
+async def test_a_harness_says_whose_it_is_and_how_far_it_has_come() -> None:
+    harness = mock_chat_agent(agent_of(), chat_id="c-1")
+    shown = [repr(harness)]
+
+    await harness.send_message("hello")
+    shown.append(repr(harness))
+    await harness.close()
+    shown.append(repr(harness))
+
+    assert shown == [
+        f"<ChatAgentHarness of agent 'tester', chat 'c-1': run {state}>"
+        for state in ("not started, 0 turns", "on, 1 turns", "ended, 1 turns")
+    ]
 
 
 # --- what came so far ---
