@@ -63,4 +63,4 @@ def test_a_quickstart_that_fails_says_so(tmp_path: Path) -> None:
     done = run_quickstart(broken)
 
     assert done.returncode == 1
-    assert "its script has 7 entries" in done.stderr
+    assert "the model's script has 1 of 7 entries left, the next is script.text('Nobody asks for this.')" in done.stderr

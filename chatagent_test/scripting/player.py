@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
+import anyio
+
 from chatagent.current import current_clock
 from chatagent.errors import InvalidArgumentError
 from chatagent.timers import wait_until
@@ -153,7 +155,12 @@ class ScriptStream:
 
     def end_with(self, error: BaseException) -> None:
         """Note what ended it; `story` tells."""
-        self._where = f"was left where {self._where}" if isinstance(error, GeneratorExit) else f"ended with {error!r}"
+        if isinstance(error, GeneratorExit):
+            self._where = f"was left where {self._where}"
+        elif isinstance(error, anyio.get_cancelled_exc_class()):
+            self._where = f"was cancelled ({self._where})"
+        else:
+            self._where = f"ended with {error!r}"
 
     async def wait_all(self, waits: Iterable[WaitStep]) -> None:
         """Wait where the call itself waits, before it gives a stream."""

@@ -422,6 +422,21 @@ async def test_what_is_left_of_a_script_is_told() -> None:
     )
 
 
+async def test_a_call_that_was_cancelled_is_told_without_the_cancellation_s_own_words() -> None:
+    model = MockLanguageModel([script.text("a").hold("here"), script.text("b")])
+
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(parts_of, model)
+            await model.reached("here")
+            scope.cancel()
+    with pytest.raises(AssertionError) as caught:
+        model.assert_done()
+
+    told = str(caught.value).splitlines()[-1]
+    assert told == "  call 1 gave 3 parts, and was cancelled (stands at script.hold('here'))"
+
+
 async def test_what_is_left_of_raw_results_is_told() -> None:
     model = MockLanguageModel(do_stream=[{"stream": []}, {"stream": []}])
     await parts_of(model)
