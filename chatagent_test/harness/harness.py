@@ -422,6 +422,9 @@ class ChatAgentHarness(Waits, RunControl, Inspection):
     async def _send(self, payload: dict[str, Any], until: Until, name: str) -> Turn:
         if until not in get_args(Until):
             raise InvalidArgumentError(argument="until", value=until, problem=f"one of {', '.join(get_args(Until))}")
+        if until != "sent" and self._driver.ledger.has_current_task():
+            problem = "the run would wait for itself, so nothing was sent; call it in the test, or `begin_message` here"
+            raise HarnessStateError(f"{name}: {problem}{self._so_far}")
         sent = Sent()
         self._post(payload, sent)
         return await self._await_turn(sent, until, name)

@@ -272,6 +272,34 @@ async def test_a_call_at_the_wrong_moment_lists_what_came_so_far(name: str) -> N
     assert str(caught.value).endswith(ONE_TURN)
 
 
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda harness: harness.send_message("again"),
+        lambda harness: harness.send_regenerate(until="turn_complete"),
+        lambda harness: harness.send_action("undo"),
+    ],
+    ids=["send_message", "send_regenerate", "send_action"],
+)
+async def test_what_a_hook_sends_and_waits_for_is_refused_and_not_sent(send: Any) -> None:
+    errors: list[str] = []
+
+    async def hook(_: Any) -> None:
+        try:
+            await send(harness)
+        except HarnessStateError as error:
+            errors.append(str(error).splitlines()[0].partition(": ")[2])
+
+    async with mock_chat_agent(agent_of(on_turn_start=hook)) as harness:
+        await harness.send_message("hello")
+        await harness.wait_idle()
+
+    assert errors == [
+        "the run would wait for itself, so nothing was sent; call it in the test, or `begin_message` here"
+    ]
+    assert len(harness.turns) == 1
+
+
 # --- grace ---
 
 
