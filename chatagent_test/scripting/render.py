@@ -44,6 +44,7 @@ from chatagent_test.scripting.steps import (
     TextStep,
     ToolCallStep,
     WaitStep,
+    seconds_text,
 )
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def _source(step: SourceStep, ids: IdCounter) -> ModelSource:
 def _exception(step: ErrorStep) -> Exception:
     if isinstance(step.error, Exception):
         return step.error
-    headers = {} if step.retry_after is None else {"retry-after": f"{step.retry_after:g}"}
+    headers = {} if step.retry_after is None else {"retry-after": seconds_text(step.retry_after)}
     if step.status_code is None:
         return APICallError(step.error, is_retryable=False)
     return APICallError(step.error, status_code=step.status_code, response_headers=headers)

@@ -28,7 +28,13 @@ __all__ = [
     "TextStep",
     "ToolCallStep",
     "WaitStep",
+    "seconds_text",
 ]
+
+
+def seconds_text(seconds: float) -> str:
+    """Return seconds as the header `retry-after` says them: in plain digits, however many or few they are."""
+    return f"{seconds:.6f}".rstrip("0").rstrip(".")
 
 
 @dataclass(frozen=True, slots=True)

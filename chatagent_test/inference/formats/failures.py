@@ -9,6 +9,7 @@ from chatagent.errors import InvalidArgumentError
 from chatagent_test.inference.endpoints import InferenceEndpoint
 from chatagent_test.inference.scripted import ScriptedResponse
 from chatagent_test.scripting import Script, script
+from chatagent_test.scripting.steps import seconds_text
 
 if TYPE_CHECKING:
     from chatagent_test.inference.scripted import Headers
@@ -72,13 +73,16 @@ def anthropic_error(
         status: 400 or more.
         message: the text.
         type: its type; the usual one of the status by default.
-        request_id: stands in the body and in the header `request-id`.
+        request_id: stands in the body, and in the header `request-id` unless `headers` have one.
         headers: more headers, such as `retry-after`.
     """
     _check(status)
     kind = error_type(InferenceEndpoint.MESSAGES, status) if type is None else type
     body = {"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id}
-    return ScriptedResponse.json(status, body, headers=headers).with_headers({"request-id": request_id})
+    response = ScriptedResponse.json(status, body, headers=headers)
+    if any(name.lower() == "request-id" for name, _ in response.headers):
+        return response
+    return response.with_headers({"request-id": request_id})
 
 
 def error_response(
@@ -92,7 +96,7 @@ def error_response(
         message: the text.
         retry_after: seconds that the client is asked to wait; fractions are allowed.
     """
-    headers = {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
+    headers = {} if retry_after is None else {"retry-after": seconds_text(retry_after)}
     if endpoint is InferenceEndpoint.MESSAGES:
         return anthropic_error(status, message, headers=headers)
     return openai_error(status, message, headers=headers)

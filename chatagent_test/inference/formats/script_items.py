@@ -44,6 +44,7 @@ from chatagent_test.scripting.steps import (
     TextStep,
     ToolCallStep,
     WaitStep,
+    seconds_text,
 )
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def played(script: Script, ids: IdCounter) -> list[Play]:
 def failure_of(step: ErrorStep) -> Failure:
     """Return what a provider tells of an error."""
     error, status = step.error, step.status_code
-    retry_after = None if step.retry_after is None else f"{step.retry_after:g}"
+    retry_after = None if step.retry_after is None else seconds_text(step.retry_after)
     if isinstance(error, APICallError):
         headers = {name.lower(): value for name, value in error.response_headers.items()}
         return Failure(str(error), error.status_code, headers.get("retry-after"))

@@ -297,3 +297,18 @@ def test_a_limit_is_a_script_until_somebody_asks() -> None:
     assert rate_limited(2).fails is not None
     with pytest.raises(InvalidArgumentError, match=r"^`retry_after` is -1: it is 0 seconds or more$"):
         rate_limited(-1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0"), (0.25, "0.25"), (120, "120"), (1_234_567, "1234567"), (1e-5, "0.00001")]
+)
+def test_seconds_to_wait_are_told_in_plain_digits(seconds: float, text: str) -> None:
+    response = error_response(InferenceEndpoint.MESSAGES, 429, "slow down", retry_after=seconds)
+
+    assert ("retry-after", text) in response.wire_headers
+
+
+def test_a_request_id_of_the_tests_own_is_the_only_one() -> None:
+    response = anthropic_error(500, "boom", headers={"Request-Id": "req_mine"})
+
+    assert [value for name, value in response.wire_headers if name.lower() == "request-id"] == ["req_mine"]
