@@ -40,6 +40,7 @@ from chatagent_test.inference.script_files.schema import (
     Where,
     Word,
 )
+from chatagent_test.inference.script_files.yaml_text import json_of_yaml
 from chatagent_test.inference.scripted import ScriptedResponse
 from chatagent_test.inference.sse import SseEvent
 from chatagent_test.inference.timing import TimingProfile
@@ -49,6 +50,7 @@ from chatagent_test.scripting.render import IdCounter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from chatagent_test.inference.endpoints import Profile
     from chatagent_test.inference.log import LogEntry
 
 __all__ = ["FileExpectation", "LoadedScripts", "load_scripts", "parse_scripts", "script_file_schema"]
@@ -87,14 +89,16 @@ def script_file_schema() -> dict[str, Any]:
 
 
 def load_scripts(path: str | Path) -> LoadedScripts:
-    """Read a script file.
+    """Read a script file: YAML if its name ends in `.yaml` or `.yml`, else JSON.
 
     Raises:
         InvalidArgumentError: it is no script file; the error names the place and what is wrong there.
         OSError: it cannot be read.
+        MissingExtraError: it is YAML, and what reads that is not installed.
     """
     path = Path(path)
-    return parse_scripts(path.read_text(encoding="utf-8"), folder=path.parent)
+    text = _read(path)
+    return parse_scripts(json_of_yaml(text) if path.suffix in (".yaml", ".yml") else text, folder=path.parent)
 
 
 def parse_scripts(text: str, *, folder: str | Path = ".") -> LoadedScripts:
@@ -113,7 +117,8 @@ def parse_scripts(text: str, *, folder: str | Path = ".") -> LoadedScripts:
         problems = "; ".join(f"{_place(error['loc'])}: {error['msg']}" for error in exc.errors())
         raise InvalidArgumentError(argument="script file", value=text[:80], problem=problems) from None
     expectations = [
-        _expectation(entry, f"expectations.{index}", Path(folder)) for index, entry in enumerate(file.expectations)
+        _expectation(entry, f"expectations.{index}", _Setting(Path(folder), file.profile))
+        for index, entry in enumerate(file.expectations)
     ]
     names = [each.name for each in expectations]
     for index, name in enumerate(names):
@@ -124,11 +129,27 @@ def parse_scripts(text: str, *, folder: str | Path = ".") -> LoadedScripts:
     return LoadedScripts(file, tuple(expectations))
 
 
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as exc:
+        problem = f"the file is no UTF-8: {exc}"
+        raise InvalidArgumentError(argument="script file", value=str(path), problem=problem) from exc
+
+
 def _place(location: tuple[int | str, ...]) -> str:
     return ".".join(map(str, location)) or "the file"
 
 
-def _expectation(entry: ExpectationEntry, place: str, folder: Path) -> FileExpectation:
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """What the rest of a file says that answers depend on."""
+
+    folder: Path
+    profile: Profile
+
+
+def _expectation(entry: ExpectationEntry, place: str, setting: _Setting) -> FileExpectation:
     endpoint = InferenceEndpoint[entry.endpoint.upper()]
     kind = None if entry.kind == "any" else RequestKind(entry.kind)
     matcher = RequestMatcher(endpoint, kind).where(**_conditions(entry.where, f"{place}.where"))
@@ -136,7 +157,7 @@ def _expectation(entry: ExpectationEntry, place: str, folder: Path) -> FileExpec
     for index, answer in enumerate(entry.answers or [entry.answer]):
         at = f"{place}.answers.{index}" if entry.answers else f"{place}.answer"
         try:
-            answers.append(_answer(answer, endpoint, folder))
+            answers.append(_answer(answer, endpoint, setting))
         except (InvalidArgumentError, OSError) as exc:
             raise InvalidArgumentError(argument=at, value=entry.name, problem=str(exc)) from exc
     return FileExpectation(entry.name, matcher, tuple(answers), None if entry.times == "always" else entry.times)
@@ -167,15 +188,15 @@ def _text(value: Any, place: str) -> Any:
 
 
 def _answer(
-    answer: Answer | None, endpoint: InferenceEndpoint, folder: Path
+    answer: Answer | None, endpoint: InferenceEndpoint, setting: _Setting
 ) -> ScriptedResponse | Script | Callable[[LogEntry], ScriptedResponse]:
     assert answer is not None
     change = _changing(answer.fault, answer.timing)
     if isinstance(answer, ScriptAnswer):
         said = _script(answer.script)
         check_script(said, [endpoint])
-        return said if change is None else _changed(said, endpoint, change)
-    response = _response(answer, folder)
+        return said if change is None else _changed(said, endpoint, setting.profile, change)
+    response = _response(answer, setting.folder)
     return response if change is None else change(response)
 
 
@@ -196,12 +217,16 @@ def _changing(
 
 
 def _changed(
-    said: Script, endpoint: InferenceEndpoint, change: Callable[[ScriptedResponse], ScriptedResponse]
+    said: Script,
+    endpoint: InferenceEndpoint,
+    profile: Profile,
+    change: Callable[[ScriptedResponse], ScriptedResponse],
 ) -> Callable[[LogEntry], ScriptedResponse]:
     ids = IdCounter()
 
     def answer(entry: LogEntry) -> ScriptedResponse:
-        return change(script_response(endpoint, said, entry.members, streams=entry.streams, ids=ids))
+        streams, asked = entry.streams, entry.members
+        return change(script_response(endpoint, said, asked, streams=streams, ids=ids, profile=profile))
 
     # What cannot break so is said now; of the faults, some can hit a stream alone.
     change(script_response(endpoint, said, {}, streams=True, ids=IdCounter()))
@@ -228,7 +253,7 @@ def _response(answer: SseAnswer | JsonAnswer | RawAnswer | CaseAnswer, folder: P
         case RawAnswer():
             return ScriptedResponse.text(answer.status, answer.raw, headers=answer.headers, end=answer.end)
         case CaseAnswer():
-            exchange = Exchange.from_json((folder / answer.case).read_text(encoding="utf-8"))
+            exchange = Exchange.from_json(_read(folder / answer.case))
             return exchange.response(speed=answer.speed)
 
 

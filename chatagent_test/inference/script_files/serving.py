@@ -6,10 +6,11 @@ import argparse
 import json
 import signal
 import sys
+from contextlib import ExitStack
 from threading import Event
 from typing import TYPE_CHECKING
 
-from chatagent.errors import InvalidArgumentError
+from chatagent.errors import InvalidArgumentError, MissingExtraError
 from chatagent_test.inference.errors import StrictInferenceError
 from chatagent_test.inference.script_files.reading import LoadedScripts, load_scripts
 from chatagent_test.inference.server import MockInferenceServer, MockModel
@@ -67,18 +68,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serve a script file until the process is told to stop.
 
     One line of JSON on standard output says where the server is; what was expected and did not come is told on standard
-    error at the end, and makes the exit code 1. A file that is wrong makes it 2.
+    error at the end, and makes the exit code 1. A file that is wrong makes it 2, and so does a port that cannot be had.
     """
     parser = argparse.ArgumentParser(
         prog="python -m chatagent_test.inference", description="A mock of the model providers' HTTP APIs."
     )
-    parser.add_argument("--script", help="the script file (JSON); without one, the server echoes")
+    parser.add_argument("--script", help="the script file (JSON or YAML); without one, the server echoes")
     parser.add_argument("--port", type=int, default=0, help="the port; by default the system chooses")
     given = parser.parse_args(arguments)
     try:
         scripts = LoadedScripts.echo() if given.script is None else load_scripts(given.script)
         server = server_of(scripts, port=given.port)
-    except (InvalidArgumentError, OSError) as exc:
+    except (InvalidArgumentError, MissingExtraError, OSError) as exc:
         sys.stderr.write(f"{exc}\n")
         return 2
     return _serve(server)
@@ -93,7 +94,12 @@ def _serve(server: MockInferenceServer) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     try:
-        with server:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(server)
+            except OSError as exc:
+                sys.stderr.write(f"{exc}\n")
+                return 2
             where = {
                 "url": server.url,
                 "openai_base_url": server.openai_base_url,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -11,8 +12,9 @@ from typing import Any
 
 import httpx2
 import pytest
+import yaml
 
-from chatagent.errors import InvalidArgumentError
+from chatagent.errors import InvalidArgumentError, MissingExtraError
 from chatagent_test import Script, script
 from chatagent_test.inference import MockInferenceServer, ScriptedResponse, SseBody, StrictInferenceError
 from chatagent_test.inference.formats import messages_api_events
@@ -27,7 +29,7 @@ from chatagent_test.inference.script_files import (
 from chatagent_test.inference.script_files.serving import main
 from chatagent_test.inference.sse import SseEvent, render_sse
 from chatagent_test.scripting.steps import BreaksStep
-from inference.asking import CHAT, MESSAGES, ask, data_of
+from inference.asking import CHAT, MESSAGES, RESPONSES, ask, data_of
 
 
 def file_of(*expectations: dict[str, Any], **members: Any) -> str:
@@ -295,6 +297,51 @@ def test_a_fault_of_streams_alone_fails_an_answer_in_one_piece(server: MockInfer
     assert "only a stream can be hit by 'duplicate'" in str(server.requests()[-1].error)
 
 
+def test_an_answer_that_is_changed_keeps_the_profile_of_its_file() -> None:
+    answer = {"script": [{"text": "Hi"}], "timing": {"first": 0.001}}
+    scripts = parse_scripts(file_of(expecting(answer, endpoint="responses"), profile="minimal"))
+
+    with server_of(scripts) as server:
+        content = ask(server, RESPONSES, stream=True).content
+
+    assert b"event:" not in content
+    assert content.endswith(b"data: [DONE]\n\n")
+
+
+def test_a_file_may_be_yaml(tmp_path: Path) -> None:
+    said = file_of(expecting({"script": [{"text": "Hi ☃"}, {"tool_call": "t", "input": {"n": 1}}]}, times="always"))
+    path = tmp_path / "script.yaml"
+    path.write_text(yaml.safe_dump(json.loads(said), allow_unicode=True), encoding="utf-8")
+
+    assert load_scripts(path) == parse_scripts(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("version: [1", "it is no YAML: "),
+        ("version: 2024-01-01", "it says what JSON cannot: Object of type date is not JSON serializable"),
+        ("version: 2", "version: Input should be 1"),
+        ("", "the file: Input should be an object"),
+    ],
+)
+def test_yaml_that_is_no_script_file_says_why(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "script.yml"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(InvalidArgumentError, match=re.escape(problem)):
+        load_scripts(path)
+
+
+def test_yaml_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "script.yaml"
+    path.write_text("version: 1", encoding="utf-8")
+    monkeypatch.setitem(sys.modules, "yaml", None)
+
+    with pytest.raises(MissingExtraError, match=r"chatagent\[yaml\]"):
+        load_scripts(path)
+
+
 def test_a_strict_file_makes_a_strict_server() -> None:
     scripts = parse_scripts(file_of(expecting({"raw": ""}), strict=True))
 
@@ -344,3 +391,19 @@ def test_the_program_says_what_is_wrong_with_its_file(tmp_path: Path, capsys: py
     problems = capsys.readouterr().err.splitlines()
     assert "version: Input should be 1" in problems[0]
     assert "none.json" in problems[1]
+
+
+def test_the_program_says_what_else_it_cannot_start_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], server: MockInferenceServer
+) -> None:
+    path = tmp_path / "latin.json"
+    path.write_bytes(b'{"version": 1, "text": "\xe9"}')
+
+    assert main(["--script", str(path)]) == 2
+    assert main(["--port", "70000"]) == 2
+    assert main(["--port", server.origin.rpartition(":")[2]]) == 2
+
+    problems = capsys.readouterr().err.splitlines()
+    assert "the file is no UTF-8" in problems[0]
+    assert "it is a number from 0 to 65535" in problems[1]
+    assert "in use" in problems[2]
