@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FLUSH",
     "KEEP_ALIVE",
+    "NO_BODY",
     "OPEN_GATE",
     "Ask",
     "Cut",
@@ -38,6 +39,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+NO_BODY: Final = frozenset({204, 304})
+"""Statuses of answers without a body, and so without a length of one."""
 
 KEEP_ALIVE: Final = b": keep-alive\n"
 """One comment line without a blank one behind it, which the decoder of `openai` would take for an empty event."""
@@ -162,7 +166,8 @@ def _play_whole(response: ScriptedResponse, body: JsonBody | RawBody, entry: Log
     yield from _pass(gate, None)
     chunks = (body.content,) if isinstance(body, JsonBody) else body.chunks
     end = "clean" if isinstance(body, JsonBody) else body.end
-    size = sum(map(len, chunks)) if len(chunks) <= 1 and end == "clean" else None
+    has_length = len(chunks) <= 1 and end == "clean" and response.status not in NO_BODY
+    size = sum(map(len, chunks)) if has_length else None
     entry.status = response.status
     yield Head(response.status, response.wire_headers, size)
     yield Frames(chunks)

@@ -45,7 +45,10 @@ class ASGIApp:
             raise NotImplementedError(f"the mock inference server speaks HTTP, not {scope['type']}")
 
     async def _serve(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        body, is_too_large = await self._body(receive)
+        read = await self._body(receive)
+        if read is None:
+            return
+        body, is_too_large = read
         path: str = scope["path"]
         root: str = scope.get("root_path", "")
         query = scope.get("query_string", b"").decode("latin-1")
@@ -64,11 +67,14 @@ class ASGIApp:
         if not is_whole:
             raise BodyBrokenOffError
 
-    async def _body(self, receive: Receive) -> tuple[bytes, bool]:
+    async def _body(self, receive: Receive) -> tuple[bytes, bool] | None:
+        """Read the body, and whether it is too large; `None` if the client goes away before its end."""
         pieces: list[bytes] = []
         size = 0
         while True:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
             piece: bytes = message.get("body", b"")
             size += len(piece)
             if size <= self._core.max_body_bytes:

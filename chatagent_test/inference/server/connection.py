@@ -18,6 +18,7 @@ import httptools
 
 from chatagent_test.inference.errors import ServerClosedError
 from chatagent_test.inference.server.requests import Request, header_pairs
+from chatagent_test.inference.steps import NO_BODY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +62,10 @@ class Connection(asyncio.Protocol):
         self._runner: Runner | None = None
         self._out: list[bytes] = []
         self._is_chunked = self._has_no_body = False
+        self._owes_continue = False
+        """The client holds its body back until it is told to go on."""
+        self._refusal: tuple[int, str] | None = None
+        """What is said to what is no HTTP, behind the answers that are under way; nothing more is read."""
 
     # What comes in -----------------------------------------------------------------------------------------------
 
@@ -79,6 +84,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
+        if self._refusal is not None:
+            return
         self._head_size += len(data)
         try:
             self._parser.feed_data(data)
@@ -122,8 +129,9 @@ class Connection(asyncio.Protocol):
         """The head is there."""
         self._head_size = 0
         self._headers = header_pairs(self._raw_headers)
-        if ("expect", "100-continue") in self._headers:
-            self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._owes_continue = any(name == "expect" and value.lower() == "100-continue" for name, value in self._headers)
+        if self._asked is None:
+            self._say_continue()
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body has come."""
@@ -136,7 +144,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """The request is whole."""
-        self._head_size = 0
+        self._head_size, self._owes_continue = 0, False
         parser = self._parser
         if parser.should_upgrade():
             return
@@ -169,6 +177,9 @@ class Connection(asyncio.Protocol):
                 self._runner = runner
                 return
             self._next()
+        if self._refusal is not None:
+            self._tell(*self._refusal)
+        self._say_continue()
 
     def _next(self) -> None:
         """Leave the request that has been answered behind."""
@@ -179,12 +190,23 @@ class Connection(asyncio.Protocol):
             self._close()
 
     def _refuse(self, status: int, problem: str) -> None:
-        """Answer what is no HTTP, unless an answer is under way, and read no further."""
+        """Read no further, and answer what is no HTTP when nothing is under way any more."""
+        self._refusal = (status, problem)
         if self._asked is None:
-            text = problem.encode("utf-8", "replace")
-            head = _head_bytes(status, (("content-type", "text/plain; charset=utf-8"),))
-            self._write(b"%bcontent-length: %d\r\nconnection: close\r\n\r\n%b" % (head, len(text), text))
+            self._tell(status, problem)
+
+    def _tell(self, status: int, problem: str) -> None:
+        """Say what is wrong, and close."""
+        text = problem.encode("utf-8", "replace")
+        head = _head_bytes(status, (("content-type", "text/plain; charset=utf-8"),))
+        self._write(b"%bcontent-length: %d\r\nconnection: close\r\n\r\n%b" % (head, len(text), text))
         self._close()
+
+    def _say_continue(self) -> None:
+        """Have the client send its body: not in the midst of another answer, which would be broken by it."""
+        if self._owes_continue:
+            self._owes_continue = False
+            self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     # What goes out -----------------------------------------------------------------------------------------------
 
@@ -192,7 +214,7 @@ class Connection(asyncio.Protocol):
         """Begin a response; without a length it is chunked, or lasts as long as the connection."""
         assert self._asked is not None
         asked = self._asked
-        self._has_no_body = asked.request.method == "HEAD" or head.status in (204, 304)
+        self._has_no_body = asked.request.method == "HEAD" or head.status in NO_BODY
         self._is_chunked = head.length is None and asked.takes_chunks and not self._has_no_body
         self._out.append(_head_bytes(head.status, head.headers))
         if head.length is not None:
@@ -201,7 +223,10 @@ class Connection(asyncio.Protocol):
             self._out.append(b"transfer-encoding: chunked\r\n")
         elif not self._has_no_body:
             asked.keeps_alive = False
-        self._out.append(b"\r\n" if asked.keeps_alive else b"connection: close\r\n\r\n")
+        if not asked.keeps_alive:
+            self._out.append(b"connection: close\r\n\r\n")
+        else:  # HTTP/1.0 has to be told
+            self._out.append(b"\r\n" if asked.takes_chunks else b"connection: keep-alive\r\n\r\n")
 
     def frames(self, frames: Sequence[bytes]) -> None:
         """Send pieces of the body."""

@@ -63,9 +63,17 @@ class Request:
         """Return the JSON body.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is none, as providers see it: UTF-8 without a mark in front, and no `NaN`.
+            RecursionError: it is nested too deeply to be read.
         """
-        return json.loads(self.body)
+        return _read_json(self.body.decode())
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON value")
+
+
+_read_json = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
 def header_pairs(raw: Sequence[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:

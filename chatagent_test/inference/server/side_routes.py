@@ -138,5 +138,5 @@ def _unknown_path(path: str) -> str:
 def _json_or_none(request: Request) -> Any:
     try:
         return request.parsed() if request.body else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

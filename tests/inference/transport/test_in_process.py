@@ -292,6 +292,23 @@ async def test_the_application_notices_that_its_client_has_gone(server: MockInfe
 
 
 @pytest.mark.anyio
+async def test_a_client_that_goes_away_in_the_midst_of_its_request_has_asked_nothing(
+    server: MockInferenceServer,
+) -> None:
+    expected = server.expect_response("say", ANY, EVENTS)
+    asked = Asked()
+    messages = iter([{"type": "http.request", "body": b"{}", "more_body": True}, {"type": "http.disconnect"}])
+
+    async def receive() -> MutableMapping[str, Any]:
+        return next(messages)
+
+    await server.app(asked.scope, receive, asked.send)
+
+    assert (server.requests(), asked.sent) == ([], [])
+    assert expected.claims == 0
+
+
+@pytest.mark.anyio
 async def test_the_application_breaks_off_by_raising(server: MockInferenceServer) -> None:
     server.expect_response("cut", ANY, ScriptedResponse.sse(EVENTS.body.events, end="abort"))
     asked = Asked()
