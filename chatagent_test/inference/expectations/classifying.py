@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from chatagent.errors import InvalidArgumentError
+from chatagent_test.inference.checks import need, need_function, need_texts
 from chatagent_test.inference.log import LogEntry, RequestKind
 
 if TYPE_CHECKING:
@@ -36,9 +36,10 @@ class RequestClassifier:
     def __post_init__(self) -> None:
         for argument in ("turn_index_headers", "request_id_headers"):
             names: object = getattr(self, argument)
-            if isinstance(names, str):
-                raise InvalidArgumentError(argument=argument, value=names, problem="give a tuple of names")
-            object.__setattr__(self, argument, tuple(name.lower() for name in cast("tuple[str, ...]", names)))
+            object.__setattr__(self, argument, tuple(name.lower() for name in need_texts(argument, names)))
+        need("min_tools", self.min_tools, int, "a number of tools")
+        if self.classify is not None:
+            need_function("classify", self.classify, "a function of the log entry")
 
     def kind(self, entry: LogEntry) -> RequestKind:
         """Return what a request is for."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from chatagent.errors import InvalidArgumentError
+from chatagent_test.inference.checks import need, need_function
 from chatagent_test.inference.endpoints import InferenceEndpoint
 from chatagent_test.inference.reading import last_user_text, system_text, tool_names, tool_results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from chatagent_test.inference.log import LogEntry
 
@@ -32,6 +35,7 @@ class Condition:
 
 def model_is(wanted: Text) -> Condition:
     """The model's whole name, or a pattern found in it."""
+    _need_text("model", wanted)
 
     def problem(entry: LogEntry) -> str | None:
         model = entry.members.get("model")
@@ -45,6 +49,7 @@ def model_is(wanted: Text) -> Condition:
 
 def last_user_says(wanted: Text) -> Condition:
     """Text in the last user message."""
+    _need_text("last_user", wanted)
 
     def problem(entry: LogEntry) -> str | None:
         return _text_problem("the last user message", last_user_text(_endpoint(entry), entry.members), wanted)
@@ -54,6 +59,7 @@ def last_user_says(wanted: Text) -> Condition:
 
 def system_says(wanted: Text) -> Condition:
     """Text in what the model is told beforehand."""
+    _need_text("system", wanted)
 
     def problem(entry: LogEntry) -> str | None:
         return _text_problem("the system prompt", system_text(_endpoint(entry), entry.members), wanted)
@@ -61,8 +67,15 @@ def system_says(wanted: Text) -> Condition:
     return Condition("system", problem)
 
 
-def tool_result_is(call_id: str | None, wanted: Text | None) -> Condition:
+def tool_result_is(given: str | tuple[str | None, Text | None]) -> Condition:
     """A tool result of this call, with this text."""
+    if not isinstance(cast("object", given), str | tuple) or (isinstance(given, tuple) and len(given) != 2):
+        problem = "it is the id of a call, or a pair of id and text"
+        raise InvalidArgumentError(argument="tool_result", value=given, problem=problem)
+    call_id, wanted = (given, None) if isinstance(given, str) else given
+    need("tool_result", call_id, str | None, "the id of a call, or a pair of id and text")
+    if wanted is not None:
+        _need_text("tool_result", wanted)
 
     def problem(entry: LogEntry) -> str | None:
         results = tool_results(_endpoint(entry), entry.members)
@@ -80,6 +93,7 @@ def tool_result_is(call_id: str | None, wanted: Text | None) -> Condition:
 
 def has_tool(name: str) -> Condition:
     """A tool on offer."""
+    need("has_tool", name, str, "the name of a tool")
 
     def problem(entry: LogEntry) -> str | None:
         names = tool_names(entry.members)
@@ -90,6 +104,7 @@ def has_tool(name: str) -> Condition:
 
 def streams(wanted: bool) -> Condition:  # noqa: FBT001 - the value that is looked for, not a switch
     """Whether a stream is asked for."""
+    need("stream", wanted, bool, "true or false")
 
     def problem(entry: LogEntry) -> str | None:
         return None if entry.streams is wanted else f"stream is {entry.streams}, wanted {wanted}"
@@ -99,15 +114,22 @@ def streams(wanted: bool) -> Condition:  # noqa: FBT001 - the value that is look
 
 def body_has(wanted: Mapping[str, Any]) -> Condition:
     """Members of the body."""
+    need("json", wanted, Mapping, "the members that the body must have")
+    members = dict(wanted)
 
     def problem(entry: LogEntry) -> str | None:
-        return difference(wanted, entry.body)
+        return difference(members, entry.body)
 
     return Condition("json", problem)
 
 
 def headers_are(wanted: Mapping[str, Text | None]) -> Condition:
     """Headers: a whole value, a pattern found in it, or `None` for one that must not be there."""
+    need("headers", wanted, Mapping, "values and patterns by name")
+    for name, value in wanted.items():
+        need("headers", name, str, "values and patterns by name")
+        if value is not None:
+            _need_text(f"headers[{name!r}]", value)
 
     def problem(entry: LogEntry) -> str | None:
         for name, value in wanted.items():
@@ -123,6 +145,7 @@ def headers_are(wanted: Mapping[str, Text | None]) -> Condition:
 
 def satisfies(predicate: Callable[[LogEntry], object]) -> Condition:
     """A function of the test."""
+    need_function("predicate", predicate, "a function of the log entry")
 
     def problem(entry: LogEntry) -> str | None:
         name = getattr(predicate, "__name__", repr(predicate))
@@ -155,6 +178,10 @@ def _list_difference(wanted: list[object], found: list[object], path: str) -> st
         return f"{path} has {len(found)} elements, wanted {len(wanted)}"
     problems = (difference(*pair, f"{path}[{index}]") for index, pair in enumerate(zip(wanted, found, strict=True)))
     return next((problem for problem in problems if problem is not None), None)
+
+
+def _need_text(argument: str, wanted: object) -> None:
+    need(argument, wanted, str | re.Pattern, "a string, or a compiled pattern")
 
 
 def _endpoint(entry: LogEntry) -> InferenceEndpoint:

@@ -79,13 +79,15 @@ class RequestMatcher:
             json: members of the body; objects in it may have more, lists and all else must be equal.
             headers: whole values, patterns found in them, or `None` for a header that must not be there.
             predicate: a function of the log entry, called with the server's lock held: it must not wait.
+
+        Raises:
+            InvalidArgumentError: one of them is of another kind.
         """
-        call_id, text = (tool_result, None) if isinstance(tool_result, str) else (tool_result or (None, None))
         found = [
             conditions.model_is(model) if model is not None else None,
             conditions.last_user_says(last_user) if last_user is not None else None,
             conditions.system_says(system) if system is not None else None,
-            conditions.tool_result_is(call_id, text) if tool_result is not None else None,
+            conditions.tool_result_is(tool_result) if tool_result is not None else None,
             conditions.has_tool(has_tool) if has_tool is not None else None,
             conditions.streams(stream) if stream is not None else None,
             conditions.body_has(json) if json is not None else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chatagent.errors import InvalidArgumentError
+from chatagent_test.inference.checks import need, need_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,14 +37,16 @@ class Adjusting:
 
     def set_user_subscription_tier(self, tier: str | None) -> None:
         """Have `/v1/user` name a subscription; `None` means free."""
+        need("tier", tier, str | None, "a text, or `None`")
         self._core.knobs.subscription_tier = tier
 
     def set_response(self, text: str) -> None:
         """Answer every request that no script answers with this text, byte for byte, instead of echoing.
 
         Raises:
-            InvalidArgumentError: the server is strict, and would refuse such requests.
+            InvalidArgumentError: it is no text, or the server is strict and would refuse such requests.
         """
+        need("text", text, str, "a text; `reset_response` goes back to echoing")
         if self._core.strict and not self._core.inference.echoes:
             problem = "a strict server answers from scripts only; give it `allow_echo=True`, or register an expectation"
             raise InvalidArgumentError(argument="text", value=text, problem=problem)
@@ -55,19 +58,19 @@ class Adjusting:
 
     def set_agent_turns(self, texts: Iterable[str]) -> None:
         """Replace the queue of texts of which each foreground request takes one; auxiliary requests take none."""
-        if isinstance(texts, str):
-            raise InvalidArgumentError(argument="texts", value=texts, problem="give a list of texts")
-        turns = list(texts)
+        turns = need_texts("texts", texts)
         with self._core.board.lock:
             self._core.knobs.agent_turns.clear()
             self._core.knobs.agent_turns.extend(turns)
 
     def set_messages_stop_reason(self, reason: str) -> None:
         """End Messages answers of echo, fixed text and agent turns with this stop reason; any string goes."""
+        need("reason", reason, str, "a text")
         self._core.knobs.stop_reason = reason
 
     def set_required_auth(self, token: str | None) -> None:
         """Ask for a key on inference requests that no script answers; `None` asks for none."""
+        need("token", token, str | None, "a text, or `None`")
         self._core.knobs.required_auth = token
 
     def set_chunk_delay(self, seconds: float | None) -> None:
@@ -76,11 +79,11 @@ class Adjusting:
 
     def set_timing(self, timing: TimingProfile | None) -> None:
         """Give streams that begin from now on this pace, where a script does not give one."""
-        self._core.knobs.timing = timing
+        self._core.knobs.set_timing(timing)
 
     def set_faults(self, faults: Fault | RandomFaults | None) -> None:
         """Break inference answers that begin from now on, scripted ones included; `None` breaks none."""
-        self._core.knobs.faults = faults
+        self._core.knobs.set_faults(faults)
 
     def set_keep_alive(self, seconds: float | None) -> None:
         """Send a comment after so many seconds of silence in a stream; `None` sends none."""

@@ -6,21 +6,22 @@ from typing import TYPE_CHECKING, cast
 
 from chatagent.errors import InvalidArgumentError
 from chatagent_test.inference.answers import Answer, checked_answers
+from chatagent_test.inference.checks import need
 from chatagent_test.inference.endpoints import InferenceEndpoint
 from chatagent_test.inference.errors import ExpectationError, InferenceTimeoutError, ServerClosedError
 from chatagent_test.inference.expectations.agent_turn import AgentTurnExpectation
 from chatagent_test.inference.expectations.calls import BlockBefore, Expected
 from chatagent_test.inference.expectations.expectation import Expectation, Surroundings
 from chatagent_test.inference.expectations.matchers import RequestMatcher
+from chatagent_test.inference.faults import Fault
 from chatagent_test.inference.formats import text_response
+from chatagent_test.inference.timing import TimingProfile
 from chatagent_test.inference.waiting import DEFAULT_TIMEOUT, Latch, scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from chatagent_test.inference.faults import Fault
     from chatagent_test.inference.server.core import Core
-    from chatagent_test.inference.timing import TimingProfile
 
 __all__ = ["Expecting"]
 
@@ -114,14 +115,18 @@ class Expecting:
             endpoints: where the turn may come.
             blocked: hold the last frame until `release()`.
         """
+        need("name", name, str, "a text")
+        need("text", text, str, "a text")
         barrier = Latch() if blocked else None
+        for endpoint in endpoints:
+            need("endpoints", endpoint, InferenceEndpoint, "a list of InferenceEndpoint")
         if not endpoints or len(set(endpoints)) < len(endpoints):
             raise InvalidArgumentError(argument="endpoints", value=endpoints, problem="name one at least, each once")
         sides = [
             Expected(
                 f"{name} ({_SIDES[endpoint]})",
                 RequestMatcher.foreground(endpoint),
-                (text_response(endpoint, text, {}, streams=True),),
+                (text_response(endpoint, text, {}, streams=True, profile=self._core.knobs.profile),),
                 barrier,
                 registered_after=self._core.log.arrived,
             )
@@ -208,6 +213,9 @@ class Expecting:
             problem = "give a RequestMatcher, such as `RequestMatcher.any(InferenceEndpoint.MESSAGES)`"
             raise InvalidArgumentError(argument="matcher", value=matcher, problem=problem)
         answers = checked_answers(response, matcher.endpoints)
+        need("name", name, str, "a text")
+        need("timing", timing, TimingProfile | None, "a TimingProfile, or `None`")
+        need("fault", fault, Fault | None, "a Fault, or `None`")
         arrived, count = self._core.log.arrived, len(answers)
         return Expected(name, matcher, answers, registered_after=arrived, wanted=count, timing=timing, fault=fault)
 

@@ -6,19 +6,21 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from chatagent.errors import InvalidArgumentError
+from chatagent.model import Usage
+from chatagent_test.inference.checks import need
 from chatagent_test.inference.compact import compact_json
+from chatagent_test.inference.faults import Fault, RandomFaults
 from chatagent_test.inference.server.models import MockModel
+from chatagent_test.inference.timing import TimingProfile
 from chatagent_test.inference.waiting import Latch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from chatagent_test.inference.endpoints import Profile
-    from chatagent_test.inference.faults import Fault, RandomFaults
     from chatagent_test.inference.formats import UsageFrame, UsageSource
     from chatagent_test.inference.scripted import ScriptedResponse
     from chatagent_test.inference.server.options import ServerOptions
-    from chatagent_test.inference.timing import TimingProfile
 
 __all__ = ["AuthErrorStyle", "Knobs", "StreamMode"]
 
@@ -78,10 +80,13 @@ class Knobs:
         self.profile = options.get("profile", "sdk")
         self.auth_error_style = options.get("auth_error_style", "provider")
         self.usage = options.get("usage", "default")
+        if self.usage not in ("default", "estimate"):
+            need("usage", self.usage, Usage, "'default', 'estimate' or a Usage")
         self.usage_frame = options.get("usage_frame", "always")
         self.lenient_paths = options.get("lenient_paths", False)
         self.validates = options.get("validate", False)
-        self.timing, self.faults = options.get("timing"), options.get("faults")
+        self.set_timing(options.get("timing"))
+        self.set_faults(options.get("faults"))
         self.set_chunk_delay(options.get("chunk_delay"))
         self.set_keep_alive(options.get("keep_alive", 15.0))
 
@@ -106,6 +111,16 @@ class Knobs:
         if seconds == 0:
             raise InvalidArgumentError(argument="seconds", value=seconds, problem="it is more than 0, or `None`")
         self.keep_alive = _seconds("seconds", seconds)
+
+    def set_timing(self, timing: TimingProfile | None) -> None:
+        """Give streams this pace."""
+        need("timing", timing, TimingProfile | None, "a TimingProfile, or `None`")
+        self.timing = timing
+
+    def set_faults(self, faults: Fault | RandomFaults | None) -> None:
+        """Break answers."""
+        need("faults", faults, Fault | RandomFaults | None, "a Fault, RandomFaults, or `None`")
+        self.faults = faults
 
     def altered(self, response: ScriptedResponse) -> ScriptedResponse:
         """Return an answer at the pace of this server, and with its faults."""

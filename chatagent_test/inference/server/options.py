@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
+from chatagent.errors import InvalidArgumentError
+from chatagent_test.inference.checks import Kind, need
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from chatagent_test.inference.server.knobs import AuthErrorStyle, StreamMode
     from chatagent_test.inference.timing import TimingProfile
 
-__all__ = ["ServerOptions"]
+__all__ = ["ServerOptions", "check_options"]
 
 
 class ServerOptions(TypedDict, total=False):
@@ -28,7 +31,8 @@ class ServerOptions(TypedDict, total=False):
     """The port; by default the system chooses."""
     strict: bool
     """Refuse inference requests that no script answers with 501, and raise at close if there was one, if an expectation
-    or a queued response is left over, or if a script's body did not fit the request's `stream`."""
+    or a queued response is left over, if a script's body did not fit the request's `stream`, or if a request to an
+    inference route was refused unread."""
     allow_echo: bool
     """Let a strict server echo all the same."""
     stream_mode: StreamMode
@@ -64,3 +68,30 @@ class ServerOptions(TypedDict, total=False):
     """How many times faster recorded answers come than they were recorded; `None`: without any wait."""
     max_body_bytes: int
     """Larger bodies get 413; 256 MiB by default."""
+
+
+_KINDS: dict[str, tuple[Kind, str]] = {
+    **dict.fromkeys(("listen", "strict", "allow_echo", "lenient_paths", "validate"), (bool, "true or false")),
+    "port": (int, "a number from 0 to 65535"),
+    "max_body_bytes": (int, "a number of bytes"),
+}
+"""Of the options that nobody else looks at before a request comes."""
+
+
+def check_options(options: ServerOptions) -> None:
+    """Refuse options that a server cannot have.
+
+    Raises:
+        TypeError: there is no option of that name.
+        InvalidArgumentError: one has a value that it cannot have.
+    """
+    for name, value in options.items():
+        if name not in ServerOptions.__annotations__:
+            known = ", ".join(sorted(ServerOptions.__annotations__))
+            raise TypeError(f"a mock inference server has no option {name!r}; it has {known}")
+        if name in _KINDS:
+            need(name, value, *_KINDS[name])
+    for name, most in (("port", 65535), ("max_body_bytes", None)):
+        value = options.get(name, 0)
+        if value < 0 or (most is not None and value > most):
+            raise InvalidArgumentError(argument=name, value=value, problem=f"it is {_KINDS[name][1]}")

@@ -28,9 +28,17 @@ def refuse(
     entry = request.entry()
     entry.error, entry.rejected, entry.answered_by = problem, True, "error"
     core.log.append(entry)
+    if _is_meant_for_a_model(request.path):
+        with core.board.lock:
+            core.failures.append(f"request [{entry.index}] {entry.line}")
     endpoint = InferenceEndpoint.MESSAGES if request.path.endswith("/messages") else InferenceEndpoint.RESPONSES
     response = error_response(endpoint, status, problem).with_headers(headers or {})
     return entry, play(response, entry, OPEN_GATE, core.pace())
+
+
+def _is_meant_for_a_model(path: str) -> bool:
+    """Whether a request goes to an inference route, or would with the right base URL."""
+    return any(path.endswith(endpoint.path.removeprefix("/v1")) for endpoint in InferenceEndpoint)
 
 
 def is_authorized(core: Core, entry: LogEntry) -> bool:

@@ -19,6 +19,7 @@ from chatagent_test.inference.server.clients import DUMMY_KEY, ClientFactories
 from chatagent_test.inference.server.core import Core
 from chatagent_test.inference.server.expecting import Expecting
 from chatagent_test.inference.server.host import Host
+from chatagent_test.inference.server.options import check_options
 from chatagent_test.inference.server.recorder import create_recorder
 from chatagent_test.inference.server.requests import MAX_BODY_BYTES
 from chatagent_test.inference.server.watching import Watching
@@ -45,6 +46,10 @@ class MockInferenceServer(Adjusting, Expecting, Watching, ClientFactories):
         models: what `/v1/models` lists; `test-model` by default.
         required_auth: the key that inference requests need which no script answers.
         options: see `ServerOptions`.
+
+    Raises:
+        TypeError: there is no option of that name.
+        InvalidArgumentError: an option has a value that it cannot have.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class MockInferenceServer(Adjusting, Expecting, Watching, ClientFactories):
         required_auth: str | None = None,
         **options: Unpack[ServerOptions],
     ) -> None:
+        check_options(options)
         self._port, self._listens = options.get("port", 0), options.get("listen", True)
         self._core = core = Core(
             as_classifier(options.get("classifier")),

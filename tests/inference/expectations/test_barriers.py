@@ -604,6 +604,20 @@ def test_a_blocked_turn_is_released_on_whichever_side_it_is(
     expected.assert_satisfied()
 
 
+def test_a_turn_has_the_frames_of_its_servers_profile() -> None:
+    with MockInferenceServer(profile="minimal") as server:
+        server.expect_agent_turn("turn", "a  b")
+
+        answer = ask(server, RESPONSES, headers=TURN, stream=True)
+
+    assert [data["type"] for data in data_of(answer.content)] == [
+        "response.created",
+        *["response.output_text.delta"] * 3,
+        "response.completed",
+    ]
+    assert b"event:" not in answer.content
+
+
 def test_a_turn_that_never_came_names_both_sides(server: MockInferenceServer) -> None:
     """EXP-039"""
     expected = server.expect_agent_turn("turn", "done")

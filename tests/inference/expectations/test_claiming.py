@@ -66,7 +66,7 @@ def test_headers_and_tools_that_count_can_be_chosen() -> None:
     assert classified({"x-call": "1"}, tools=[{}], **options) is AUXILIARY
     assert classified({}, tools=[{}], **options) is FOREGROUND
     assert classified(turn("call"), **options) is AUXILIARY
-    with pytest.raises(InvalidArgumentError, match="give a tuple of names"):
+    with pytest.raises(InvalidArgumentError, match=r"^`turn_index_headers` is 'x-turn': give a list of texts$"):
         RequestClassifier(turn_index_headers="x-turn")
 
 

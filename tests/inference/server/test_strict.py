@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx2
 import pytest
 
 from chatagent.errors import InvalidArgumentError
@@ -123,6 +124,23 @@ def test_what_was_expected_passes() -> None:
         assert ask(server, MESSAGES, stream=True).status_code == 500
         assert get(server, "/v1/models").status_code == 200
         assert get(server, "/v1/nothing").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "problem"),
+    [
+        ("/v1/messages", b"{", "request [0] POST /v1/messages (refused: the body is no JSON: "),
+        ("/messages", b"{}", "request [0] POST /messages (refused: nothing is served at /messages; "),
+        ("/v1/v1/messages", b"{}", "request [0] POST /v1/v1/messages (refused: nothing is served at /v1/v1/messages"),
+    ],
+)
+def test_a_request_that_was_refused_unread_fails_the_close(path: str, content: bytes, problem: str) -> None:
+    """A client that swallows the refusal must not hide a wrong base URL or a broken body."""
+    server = opened()
+
+    httpx2.post(f"{server.origin}{path}", content=content, headers={"content-type": "application/json"})
+
+    assert problem in problems_of(server)
 
 
 def test_a_key_that_is_missing_is_no_surprise() -> None:
