@@ -141,7 +141,7 @@ def _ended(body: SseBody, frames: int, cut: int, end: BodyEnd) -> SseBody:
 def _half(response: ScriptedResponse, end: BodyEnd) -> ScriptedResponse:
     content = sent_bytes(response.body)
     body = RawBody([content[: len(content) // 2]], end)
-    return ScriptedResponse(response.status, response.wire_headers, body, response.waits)
+    return ScriptedResponse(response.status, response.wire_headers, body, response.waits, has_defaults=False)
 
 
 def _cut_frame(fault: Fault, response: ScriptedResponse) -> ScriptedResponse:

@@ -222,6 +222,8 @@ class ScriptedResponse:
             sent twice (3.4). How the body is framed is the server's to say, so `content-length` is refused.
         body: what is sent.
         waits: where the answer waits before its head is sent.
+        has_defaults: whether headers that are not given get the defaults of the body's kind; a recorded answer has none
+            but its own.
 
     Raises:
         InvalidArgumentError: the status, a header or a wait is one that cannot be sent.
@@ -231,6 +233,7 @@ class ScriptedResponse:
     headers: Sequence[tuple[str, str]]
     body: Body
     waits: Sequence[WaitStep] = ()
+    has_defaults: bool = True
 
     def __post_init__(self) -> None:
         if not isinstance(cast("object", self.body), JsonBody | SseBody | RawBody):
@@ -281,6 +284,8 @@ class ScriptedResponse:
     @property
     def wire_headers(self) -> tuple[tuple[str, str], ...]:
         """What goes out: the defaults of the body's kind that the script does not replace, then the script's own."""
+        if not self.has_defaults:
+            return cast("tuple[tuple[str, str], ...]", self.headers)
         if not self.headers:
             return _DEFAULT_HEADERS[type(self.body)]
         own = {name.lower() for name, _ in self.headers}

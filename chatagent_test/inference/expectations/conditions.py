@@ -69,11 +69,13 @@ def system_says(wanted: Text) -> Condition:
 
 def tool_result_is(given: str | tuple[str | None, Text | None]) -> Condition:
     """A tool result of this call, with this text."""
-    if not isinstance(cast("object", given), str | tuple) or (isinstance(given, tuple) and len(given) != 2):
-        problem = "it is the id of a call, or a pair of id and text"
-        raise InvalidArgumentError(argument="tool_result", value=given, problem=problem)
-    call_id, wanted = (given, None) if isinstance(given, str) else given
-    need("tool_result", call_id, str | None, "the id of a call, or a pair of id and text")
+    kind = "the id of a call, or a pair of id and text"
+    pair = (given, None) if isinstance(given, str) else given
+    need("tool_result", pair, tuple, kind)
+    if len(cast("tuple[object, ...]", pair)) != 2:
+        raise InvalidArgumentError(argument="tool_result", value=given, problem=f"it is {kind}")
+    call_id, wanted = pair
+    need("tool_result", call_id, str | None, kind)
     if wanted is not None:
         _need_text("tool_result", wanted)
 

@@ -42,7 +42,7 @@ def case_response(case: Mapping[str, Any], *, frame_delays: Sequence[float | Non
     given: object = _member(case, "headers")
     pairs = cast("Mapping[str, str]", given).items() if isinstance(given, Mapping) else cast("Any", given)
     kept = [(name, value) for name, value in pairs if name.lower() not in _FRAMING]
-    return ScriptedResponse(_member(case, "status"), kept, _body(case, frame_delays))
+    return ScriptedResponse(_member(case, "status"), kept, _body(case, frame_delays), has_defaults=False)
 
 
 def _body(case: Mapping[str, Any], frame_delays: Sequence[float | None]) -> Body:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -144,7 +144,7 @@ class Exchange:
             return case_response(self.case, frame_delays=delays)
         end = "clean" if isinstance(plain.body, JsonBody) else plain.body.end
         cut = RawBody(_cut(sent_bytes(plain.body), sizes), end)
-        return ScriptedResponse(plain.status, plain.headers, cut)
+        return replace(plain, body=cut)
 
     def _check(self) -> None:
         for member in ("name", "endpoint", "status", "headers", "body"):

@@ -152,23 +152,26 @@ def _chat(events: list[Any]) -> dict[str, Any]:
     for event in events:
         said["usage"] = plain(event.usage) if event.usage else said["usage"]
         for choice in event.choices or ():
-            delta = choice.delta
+            said["finish_reason"] = choice.finish_reason or said["finish_reason"]
+            if (delta := choice.delta) is None:
+                continue
             said["text"] += delta.content or ""
             said["refusal"] += delta.refusal or ""
             said["reasoning"] += getattr(delta, "reasoning_content", None) or ""
-            said["finish_reason"] = choice.finish_reason or said["finish_reason"]
             for call in delta.tool_calls or ():
-                known = calls.setdefault(call.index, {"id": "", "name": "", "arguments": ""})
-                known["id"] += call.id or ""
-                known["name"] += call.function.name or ""
-                known["arguments"] += call.function.arguments or ""
+                _add_call(calls.setdefault(call.index, {"id": "", "name": "", "arguments": ""}), call)
     return {**said, "tool_calls": list(calls.values())}
 
 
+def _add_call(known: dict[str, str], call: Any) -> None:
+    known["id"] += call.id or ""
+    if call.function is not None:
+        known["name"] += call.function.name or ""
+        known["arguments"] += call.function.arguments or ""
+
+
 def _responses(events: list[Any]) -> dict[str, Any]:
-    ends = [
-        event.response for event in events if event.type.rpartition(".")[2] in ("completed", "incomplete", "failed")
-    ]
+    ends = [event.response for event in events if event.type in RESPONSE_ENDS]
     text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
     if not ends:
         return {"text": text}
@@ -185,5 +188,7 @@ def _messages(events: list[Any]) -> dict[str, Any]:
         "stop_reason": reasons[-1] if reasons else None,
     }
 
+
+RESPONSE_ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 READERS = {"chat": _chat, "responses": _responses, "messages": _messages}

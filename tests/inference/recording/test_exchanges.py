@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatagent.errors import InvalidArgumentError
+from chatagent_test.inference.faults import Fault
 from chatagent_test.inference.formats import chat_completion_events_exact, messages_api_events
 from chatagent_test.inference.recording import Exchange, Recordings, Scrubber, case_response
 from chatagent_test.inference.scripted import JsonBody, RawBody, SseBody, sent_bytes
@@ -323,3 +324,13 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(InvalidArgumentError, match=r"^`folder` is '.*bad\.json': it is no recording: `text` is '\{'"):
         Recordings(tmp_path)
+
+
+@pytest.mark.parametrize("headers", [[], [("content-type", "text/event-stream")], [("x-own", "1")]])
+def test_a_recorded_answer_has_the_headers_that_came_and_no_others(headers: Any) -> None:
+    exchange = kept(recorded([b"data: x\n\n", b"data: y\n\n"], headers=headers))
+
+    response = exchange.response()
+
+    assert list(response.wire_headers) == headers
+    assert list(Fault.cut_frame(at=0).apply(response).wire_headers) == headers
