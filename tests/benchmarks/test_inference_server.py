@@ -142,6 +142,21 @@ def test_events_are_as_many_as_those_of_a_bare_application(bench: Bench, bare: i
     bench.ratio("an event of the mock server to one of a bare application", ours, yardstick, limit=1 / 0.6)
 
 
+def test_events_of_a_script_are_as_many_as_those_of_a_bare_application(bench: Bench, bare: int) -> None:
+    count, runs = bench.size(100, 2), bench.size(3, 1)
+    request = request_bytes("hello", stream=True)
+    yardstick = best(bare, request, b"[DONE]\n\n\r\n0\r\n\r\n", count, runs)
+    with MockInferenceServer() as server:
+        matcher = RequestMatcher.any(CHAT).where(last_user="hello", stream=True)
+        server.expect_response("words", matcher, script.text("word " * WORDS, chunks=["word "] * WORDS)).always()
+        port = int(server.origin.rpartition(":")[2])
+        ours = best(port, request, b"[DONE]\n\n\r\n0\r\n\r\n", count, runs)
+
+    events = count * WORDS
+    bench.report(f"mock server: {events / ours:,.0f} scripted events a second, bare: {events / yardstick:,.0f}")
+    bench.ratio("an event of a script to one of a bare application", ours, yardstick, limit=1 / 0.6)
+
+
 def test_scripted_answers_cost_little_more(bench: Bench) -> None:
     count, runs = bench.size(2_000, 20), bench.size(3, 1)
     request = request_bytes(SHORT, stream=False)

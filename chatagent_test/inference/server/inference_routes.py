@@ -9,8 +9,9 @@ from chatagent.errors import InvalidArgumentError
 from chatagent_test.inference.answers import Answer, find_response
 from chatagent_test.inference.endpoints import InferenceEndpoint
 from chatagent_test.inference.expectations.book import response_of
-from chatagent_test.inference.formats import error_response, text_response
+from chatagent_test.inference.formats import error_response, requested_model, text_response
 from chatagent_test.inference.formats.scripts import script_response
+from chatagent_test.inference.formats.tokens import wants_usage
 from chatagent_test.inference.log import LogEntry, RequestKind
 from chatagent_test.inference.reading import echo_source
 from chatagent_test.inference.scripted import RawBody, ScriptedResponse, SseBody
@@ -18,6 +19,7 @@ from chatagent_test.inference.server.refusals import is_authorized, refuse, unau
 from chatagent_test.inference.steps import OPEN_GATE, Gate, Steps, last_index, play
 from chatagent_test.inference.validation.checking import validate_request
 from chatagent_test.scripting.render import IdCounter
+from chatagent_test.scripting.steps import ToolCallStep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +43,9 @@ class InferenceRoutes:
         self._core, self._classifier = core, classifier
         self.echoes = echoes
         self._ids = IdCounter()
-        self._text_response = lru_cache(maxsize=64)(_text_response)  # echo and fixed text are said again and again
+        # Echo, fixed text and scripts are said again and again.
+        self._text_response = lru_cache(maxsize=64)(_text_response)
+        self._script_response = lru_cache(maxsize=64)(_script_response)
 
     def endpoint(self, path: str) -> InferenceEndpoint | None:
         """Return the endpoint at a path, if there is one."""
@@ -148,16 +152,21 @@ class InferenceRoutes:
         if entry.kind is None:
             problem = "a script says what a model answers; this route is no model's, so give a ScriptedResponse"
             raise InvalidArgumentError(argument="response", value=script, problem=problem)
-        return script_response(
-            InferenceEndpoint(entry.path),
-            script,
-            entry.members,
-            streams=entry.streams,
-            ids=self._ids,
-            profile=knobs.profile,
-            usage=knobs.usage,
-            usage_frame=knobs.usage_frame,
-        )
+        endpoint, streams = InferenceEndpoint(entry.path), entry.streams
+        if knobs.usage == "estimate" or _counts_ids(script):
+            return script_response(
+                endpoint,
+                script,
+                entry.members,
+                streams=streams,
+                ids=self._ids,
+                profile=knobs.profile,
+                usage=knobs.usage,
+                usage_frame=knobs.usage_frame,
+            )
+        tells_usage = knobs.usage_frame == "always" or wants_usage(entry.members)
+        model = requested_model(entry.members)
+        return self._script_response(_Same(script), endpoint, model, streams, tells_usage, knobs.profile, knobs.usage)
 
     def _say(self, entry: LogEntry, endpoint: InferenceEndpoint, text: str, *, exact: bool) -> ScriptedResponse:
         knobs = self._core.knobs
@@ -235,6 +244,47 @@ def _say(
         stop_reason=knobs.stop_reason,
         usage=knobs.usage,
         usage_frame=knobs.usage_frame,
+    )
+
+
+class _Same:
+    """A script as a key: the very same one, and not another that is equal, which would take long to find out."""
+
+    __slots__ = ("script",)
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.script is other.script
+
+    def __hash__(self) -> int:
+        return id(self.script)
+
+
+def _counts_ids(script: Script) -> bool:
+    """Whether a script has a call without an id, so that no two answers are equal."""
+    return any(isinstance(step, ToolCallStep) and step.tool_call_id is None for step in script.steps)
+
+
+def _script_response(
+    same: _Same,
+    endpoint: InferenceEndpoint,
+    model: str,
+    streams: bool,  # noqa: FBT001 - a cache's key goes by position
+    tells_usage: bool,  # noqa: FBT001
+    profile: Any,
+    usage: Any,
+) -> ScriptedResponse:
+    return script_response(
+        endpoint,
+        same.script,
+        {"model": model, "stream_options": {"include_usage": tells_usage}},
+        streams=streams,
+        ids=IdCounter(),
+        profile=profile,
+        usage=usage,
+        usage_frame="requested",
     )
 
 
