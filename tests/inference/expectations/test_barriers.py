@@ -10,6 +10,7 @@ import anyio
 import httpx2
 import pytest
 
+from chatagent_test import script
 from chatagent_test.inference import (
     Expectation,
     ExpectationPhase,
@@ -602,6 +603,26 @@ def test_a_blocked_turn_is_released_on_whichever_side_it_is(
     assert deltas_of(endpoint, pending.result(5).content) == ["done"]
     expected.wait_satisfied_sync()
     expected.assert_satisfied()
+
+
+def test_a_duplicate_whose_first_has_gone_waits_without_being_blocked(server: MockInferenceServer) -> None:
+    said = script.hold("early").text("ab", chunks=["a", "b"])
+    expected = server.expect_response_blocked("one", ANY, said)
+    with connection(server) as second:
+        with connection(server) as first:
+            first.sendall(raw_request(CHAT, headers=turn("call")))
+            read_until(first, b"\r\n\r\n")
+            second.sendall(raw_request(CHAT, headers={**turn("call"), "connection": "close"}))
+            read_until(second, b"\r\n\r\n")
+        server.wait_idle_sync(but=1)
+
+        server.release("early")
+        read_until(second, b'"usage"')
+        assert is_silent(second)
+        expected.release()
+        read_to_end(second)
+
+    assert (expected.claims, expected.phase) == (2, ExpectationPhase.RECEIVED)
 
 
 def test_a_turn_has_the_frames_of_its_servers_profile() -> None:
