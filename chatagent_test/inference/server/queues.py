@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
 __all__ = ["ResponseQueues"]
 
-QUEUED_PATHS = (*(endpoint.path for endpoint in InferenceEndpoint), "/v1/models", "/v1/settings", "/v1/user")
+QUEUED_PATHS = (
+    *(endpoint.path for endpoint in InferenceEndpoint),
+    "/v1/embeddings",
+    "/v1/messages/count_tokens",
+    "/v1/models",
+    "/v1/settings",
+    "/v1/user",
+)
 
 
 class ResponseQueues:

@@ -31,7 +31,7 @@ def refuse(
     if _is_meant_for_a_model(request.path):
         with core.board.lock:
             core.failures.append(f"request [{entry.index}] {entry.line}")
-    endpoint = InferenceEndpoint.MESSAGES if request.path.endswith("/messages") else InferenceEndpoint.RESPONSES
+    endpoint = InferenceEndpoint.MESSAGES if "/messages" in request.path else InferenceEndpoint.RESPONSES
     response = error_response(endpoint, status, problem).with_headers(headers or {})
     return entry, play(response, entry, OPEN_GATE, core.pace())
 

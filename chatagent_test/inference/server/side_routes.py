@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from chatagent_test.inference.answers import Answer, find_response
 from chatagent_test.inference.endpoints import InferenceEndpoint
+from chatagent_test.inference.formats.numbers import embeddings_response, token_count_response
 from chatagent_test.inference.scripted import ScriptedResponse
 from chatagent_test.inference.server.refusals import is_authorized, refuse, unauthorized
 from chatagent_test.inference.steps import OPEN_GATE, Steps, Wait, play
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from chatagent_test.inference.log import LogEntry
     from chatagent_test.inference.server.core import Core
@@ -34,7 +35,15 @@ METHODS = {
     "/v1/storage/batch_upload": "POST",
     "/v1/storage/limits": "GET",
     "/v1/privacy/coding-data-retention": "PUT",
+    "/v1/embeddings": "POST",
+    "/v1/messages/count_tokens": "POST",
 }
+
+_NUMBERS = {
+    "/v1/embeddings": InferenceEndpoint.RESPONSES,
+    "/v1/messages/count_tokens": InferenceEndpoint.MESSAGES,
+}
+"""Routes of models that answer in numbers, and the endpoint whose provider words their errors."""
 
 
 class SideRoutes:
@@ -47,6 +56,8 @@ class SideRoutes:
             "/v1/settings": self._settings,
             "/v1/user": self._user,
             "/v1/privacy/coding-data-retention": self._privacy,
+            "/v1/embeddings": self._embeddings,
+            "/v1/messages/count_tokens": self._count_tokens,
         }
 
     def open(self, request: Request) -> tuple[LogEntry, Steps[None]]:
@@ -61,9 +72,13 @@ class SideRoutes:
             return refuse(self._core, request, 405, problem, headers={"allow": wanted})
         if request.path.startswith("/sessions/"):
             return self._writeback(request)
+        if request.path in _NUMBERS and (problem := request.media_problem) is not None:
+            return refuse(self._core, request, 415, problem)
         query = f"?{request.query}" if request.query and request.path == "/v1/user" else ""
         entry = request.entry(path=request.path + query)
         entry.body = _json_or_none(request)
+        if request.path in _NUMBERS and not isinstance(entry.body, dict):
+            return refuse(self._core, request, 400, "the body is no JSON object")
         self._core.log.append(entry)
         return entry, self._handlers[request.path](entry, request)
 
@@ -92,6 +107,20 @@ class SideRoutes:
     def _privacy(self, entry: LogEntry, request: Request) -> Steps[None]:
         opted_out = entry.members.get("codingDataRetentionOptOut", False)
         yield from self._send(entry, ScriptedResponse.json(200, {"codingDataRetentionOptOut": opted_out}))
+
+    def _embeddings(self, entry: LogEntry, request: Request) -> Steps[None]:
+        yield from self._queued_or(entry, request, lambda: self._in_numbers(entry, embeddings_response))
+
+    def _count_tokens(self, entry: LogEntry, request: Request) -> Steps[None]:
+        yield from self._queued_or(entry, request, lambda: self._in_numbers(entry, token_count_response))
+
+    def _in_numbers(
+        self, entry: LogEntry, answer: Callable[[Mapping[str, object]], ScriptedResponse]
+    ) -> ScriptedResponse:
+        if not is_authorized(self._core, entry):
+            entry.answered_by = "auth"
+            return unauthorized(self._core, _NUMBERS[entry.path])
+        return answer(entry.members)
 
     def _writeback(self, request: Request) -> tuple[LogEntry, Steps[None]]:
         """Take a session's data; what is not let in is not logged (1.2.9)."""
