@@ -225,7 +225,7 @@ class Connection(asyncio.Protocol):
             asked.keeps_alive = False
         if not asked.keeps_alive:
             self._out.append(b"connection: close\r\n\r\n")
-        else:  # HTTP/1.0 has to be told
+        else:  # the older HTTP has to be told
             self._out.append(b"\r\n" if asked.takes_chunks else b"connection: keep-alive\r\n\r\n")
 
     def frames(self, frames: Sequence[bytes]) -> None:

@@ -25,6 +25,7 @@ from chatagent_test.inference import (
 from chatagent_test.inference.formats import chat_completion_events, messages_api_events, responses_api_events
 from chatagent_test.inference.server.requests import Request
 from chatagent_test.inference.steps import Flush, Frames, Head, Wait
+from chatagent_test.inference.waiting import scaled
 from inference.asking import (
     CHAT,
     ENDPOINTS,
@@ -511,6 +512,16 @@ async def test_a_wait_that_takes_too_long_says_what_came(server: MockInferenceSe
         await expected.wait_received(timeout=0.01)
 
 
+@pytest.mark.parametrize(
+    ("scale", "seconds"),
+    [("3", 6.0), ("1", 2.0), ("0", 2.0), ("-2", 2.0), ("1.5", 2.0), ("x", 2.0), ("", 2.0), ("²", 2.0)],
+)
+def test_only_a_positive_whole_number_scales(scale: str, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHATAGENT_TEST_TIMEOUT_SCALE", scale)
+
+    assert scaled(2.0) == seconds
+
+
 def test_limits_of_waits_can_be_scaled(server: MockInferenceServer, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = server.expect_response("lonely", ANY, EVENTS)
     monkeypatch.setenv("CHATAGENT_TEST_TIMEOUT_SCALE", "2")
@@ -603,6 +614,20 @@ def test_a_blocked_turn_is_released_on_whichever_side_it_is(
     assert deltas_of(endpoint, pending.result(5).content) == ["done"]
     expected.wait_satisfied_sync()
     expected.assert_satisfied()
+
+
+def test_no_comment_ever_stands_inside_a_frame_that_is_cut() -> None:
+    cut = ScriptedResponse.sse([SseEvent.of("whole"), SseEvent.of("cut")], cut_bytes=2)
+    with MockInferenceServer(keep_alive=0.01) as server, connection(server) as client:
+        held = server.expect_response_blocked("held", ANY, cut, block_before=2)
+        client.sendall(raw_request(CHAT, headers={"connection": "close"}))
+        held.wait_blocked_sync()
+        read_until(client, b"data: cut")
+
+        assert is_silent(client)
+
+        held.release()
+        assert read_to_end(client).endswith(b"0\r\n\r\n")
 
 
 def test_a_duplicate_whose_first_has_gone_waits_without_being_blocked(server: MockInferenceServer) -> None:

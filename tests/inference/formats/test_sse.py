@@ -42,6 +42,7 @@ def test_what_is_no_string_is_dumped_as_compact_json() -> None:
         (7, "", r"^`event` is 7: a name is a text"),
         ("\ud800", "", r"^`event` is .*: UTF-8 cannot say it"),
         (None, "a\r\nb", r"^`data` is 'a\\r\\nb': a frame cannot carry a CR$"),
+        (None, "a\rb", r"^`data` is 'a\\rb': a frame cannot carry a CR$"),
         (None, "\ud800", r"^`data` is .*: UTF-8 cannot say it"),
         (None, {"a": 1}, r"^`data` is .*: it is a string; `SseEvent.of` and `SseEvent.named` take JSON values$"),
     ],
