@@ -30,9 +30,19 @@ def collapse(events: Sequence[SseEvent]) -> dict[str, Any]:
         events: the events of an answer of any of the three endpoints.
 
     Raises:
-        InvalidArgumentError: they are no answer, or one that no body can say: an error, or a response without its end.
+        InvalidArgumentError: they are no answer, or one that no body can say: an error, a response without its end, or
+            frames whose members are missing or of the wrong kind.
     """
     payloads = [payload for event in events if (payload := _payload(event)) is not None]
+    try:
+        return _body(payloads)
+    except InvalidArgumentError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as exc:
+        raise _cannot(list(events), f"a frame is of no shape that is known: {type(exc).__name__}: {exc}") from exc
+
+
+def _body(payloads: list[Payload]) -> Payload:
     for payload in payloads:
         if "error" in payload and ("type" not in payload or payload["type"] == "error"):
             raise _cannot(payload, "a stream that fails has no body that says the same")
@@ -43,7 +53,7 @@ def collapse(events: Sequence[SseEvent]) -> dict[str, Any]:
         return _response(payloads)
     if any(payload.get("type") == "message_start" for payload in payloads):
         return _message(payloads)
-    raise _cannot(list(events), "none of them is of an answer")
+    raise _cannot(payloads, "none of them is of an answer")
 
 
 def _payload(event: SseEvent) -> Payload | None:

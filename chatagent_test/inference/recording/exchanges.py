@@ -110,7 +110,14 @@ class Exchange:
         if not isinstance(case, dict):
             raise InvalidArgumentError(argument="text", value=text[:80], problem="the file holds no JSON object")
         exchange = cls(cast("dict[str, Any]", case))
-        exchange._check()
+        try:
+            exchange._check()
+            exchange.response(speed=1.0)
+        except InvalidArgumentError:
+            raise
+        except (AttributeError, LookupError, StopIteration, TypeError, ValueError) as exc:
+            problem = f"a member is missing or of the wrong kind: {type(exc).__name__}: {exc}"
+            raise InvalidArgumentError(argument="text", value=text[:80], problem=problem) from exc
         return exchange
 
     def to_json(self) -> str:

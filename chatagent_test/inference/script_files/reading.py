@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from chatagent.errors import InvalidArgumentError
+from chatagent.errors import ChatAgentError, InvalidArgumentError
 from chatagent_test.inference.endpoints import InferenceEndpoint
 from chatagent_test.inference.expectations import RequestKind, RequestMatcher
 from chatagent_test.inference.faults import Fault
@@ -158,7 +158,7 @@ def _expectation(entry: ExpectationEntry, place: str, setting: _Setting) -> File
         at = f"{place}.answers.{index}" if entry.answers else f"{place}.answer"
         try:
             answers.append(_answer(answer, endpoint, setting))
-        except (InvalidArgumentError, OSError) as exc:
+        except (ChatAgentError, OSError) as exc:
             raise InvalidArgumentError(argument=at, value=entry.name, problem=str(exc)) from exc
     return FileExpectation(entry.name, matcher, tuple(answers), None if entry.times == "always" else entry.times)
 

@@ -616,6 +616,21 @@ def test_a_blocked_turn_is_released_on_whichever_side_it_is(
     expected.assert_satisfied()
 
 
+def test_one_that_answers_always_is_not_lost_with_a_client_that_leaves(server: MockInferenceServer) -> None:
+    expected = server.expect_response_blocked("always", ANY, EVENTS).always()
+    with connection(server) as client:
+        client.sendall(raw_request(CHAT))
+        expected.wait_blocked_sync()
+    server.wait_idle_sync()
+
+    with pytest.raises(InferenceTimeoutError):
+        expected.wait_satisfied_sync(timeout=0.01)
+    expected.release()
+    ask(server, stream=True)
+
+    expected.wait_satisfied_sync()
+
+
 def test_no_comment_ever_stands_inside_a_frame_that_is_cut() -> None:
     cut = ScriptedResponse.sse([SseEvent.of("whole"), SseEvent.of("cut")], cut_bytes=2)
     with MockInferenceServer(keep_alive=0.01) as server, connection(server) as client:

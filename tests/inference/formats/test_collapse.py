@@ -180,3 +180,18 @@ def test_a_text_tells_its_usage_as_it_is_told_to() -> None:
     assert isinstance(estimated, JsonBody)
     assert estimated.value["usage"]["input_tokens"] == 3
     assert estimated.value["usage"]["output_tokens"] == 2
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"choices": [{"delta": 5}]},
+        {"choices": [None]},
+        {"choices": [{"delta": {"tool_calls": [5]}}]},
+        {"type": "response.completed", "response": 5},
+        {"type": "message_start", "message": None},
+    ],
+)
+def test_frames_of_no_known_shape_are_refused(payload: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match="a frame is of no shape that is known"):
+        collapse([SseEvent.of(payload)])

@@ -334,3 +334,14 @@ def test_a_recorded_answer_has_the_headers_that_came_and_no_others(headers: Any)
 
     assert list(response.wire_headers) == headers
     assert list(Fault.cut_frame(at=0).apply(response).wire_headers) == headers
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [("headers", 5), ("headers", ["x"]), ("body", {"kind": "chunks_b64"}), ("body", {"kind": "events", "events": [5]})],
+)
+def test_a_file_whose_members_are_of_the_wrong_kind_is_refused(member: str, value: Any) -> None:
+    case = {**recorded([b"data: x\n\n"]).case, member: value}
+
+    with pytest.raises(InvalidArgumentError):
+        Exchange.from_json(json.dumps(case))

@@ -242,6 +242,11 @@ def test_a_file_that_is_wrong_says_where(text: str, problem: str) -> None:
 # A server that says it --------------------------------------------------------------------------------------------
 
 
+def test_parts_that_no_model_streams_are_told_with_their_place() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^`expectations\.0\.answer` is 'one': .* which is no stream part"):
+        answer_of({"script": [{"parts": [{"type": "nothing"}]}]})
+
+
 def test_a_server_answers_as_its_file_says() -> None:
     text = file_of(
         expecting({"script": [{"text": "first"}]}, where={"last_user": "one"}),

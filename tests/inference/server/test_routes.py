@@ -149,6 +149,17 @@ def test_hanging_leaves_models_and_settings_unanswered(server: MockInferenceServ
     assert settings.result(5).status_code == 404
 
 
+def test_hanging_twice_is_ended_once(server: MockInferenceServer) -> None:
+    server.set_hang(True)
+    waiting = in_background(lambda: get(server, "/v1/models"))
+    server.wait_for_requests_sync(1)
+
+    server.set_hang(True)
+    server.set_hang(False)
+
+    assert waiting.result(5).status_code == 200
+
+
 @pytest.mark.parametrize(("method", "path"), [("POST", "/sessions/abc/data"), ("PUT", "/sessions/abc")])
 def test_sessions_are_written_back_at_the_origin(server: MockInferenceServer, method: str, path: str) -> None:
     """INF-050"""
