@@ -71,18 +71,20 @@ def _is_plain_message(message: UIMessage) -> bool:
 
 def own_event(event: EventT) -> EventT:
     """Return the event, or a copy of it if it holds values that could be changed."""
+    if type(event) is e.GenerationMessageChunk and type(event.chunk) in PLAIN_CHUNKS:
+        return event  # what comes by the thousand is told apart at once
     return event if _is_plain(event) else copy.deepcopy(event)
 
 
 def _is_plain(event: object) -> bool:
     match event:
         case e.GenerationMessageChunk(chunk=chunk):
-            return type(chunk) in PLAIN_CHUNKS or _has_no_metadata(chunk)
+            return _has_no_metadata(chunk)
         case e.MessageAdded(message=message):
             return False if not _is_plain_message(message) else len(_keys(message.metadata)) <= 1
         case e.GenerationWaiting():
             return False
-        case e.ThreadUpdated(head=head):
+        case e.ThreadUpdated(head=head) | e.ThreadHeadChanged(head=head):
             return not head.metadata
         case _:
             run = getattr(event, "run", None)

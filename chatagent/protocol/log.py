@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from anyio import EndOfStream
 
+from chatagent.protocol.isolation import own_event
 from chatagent.waiting import Waiter
 
 if TYPE_CHECKING:
@@ -178,7 +179,10 @@ class EventLog(Generic[EventT]):
 
 
 class LogCursor(Generic[EventT]):
-    """One reader's place in a log: an `EventStream`. It holds no scope and no task, so any task may close it."""
+    """One reader's place in a log: an `EventStream`. It holds no scope and no task, so any task may close it.
+
+    What could be changed in an event is the reader's own, so that neither the log nor other readers see what it does.
+    """
 
     __slots__ = ("_end", "_log", "_position", "_rest")
 
@@ -200,7 +204,7 @@ class LogCursor(Generic[EventT]):
     def receive_nowait(self) -> EventT | None:
         """Return the next event; `None` if there is none yet. Raises `EndOfStream` at the end of the watch."""
         if self._rest:
-            return self._rest.popleft()
+            return own_event(self._rest.popleft())
         if self._end is not None:
             raise self._end
         log = self._log
@@ -212,7 +216,7 @@ class LogCursor(Generic[EventT]):
             self._position = log.end_position
             return log.gap_event(log.seq)
         self._position += 1
-        return log.entries[index]
+        return own_event(log.entries[index])
 
     def __aiter__(self) -> AsyncIterator[EventT]:
         return self

@@ -180,6 +180,8 @@ class Admission:
     def write_tool_data(self, request: ToolDataRequest) -> None:
         """Write data beside a tool call."""
         thread = self._existing(request.thread_id)
+        if request.request_id in thread.receipts:
+            return
         message = thread.model.message(request.message_id)
         if message is None:
             raise MessageNotFoundError(thread_id=request.thread_id, message_id=request.message_id)
@@ -191,6 +193,7 @@ class Admission:
         data_id = request.data_id or request.tool_call_id
         chunk = DataChunk(f"data-{request.channel}", json_value(request.value), data_id)
         thread.chunk(ownership_of(message).run_id or "", message.id, chunk, "user")
+        thread.remember(request.request_id, ActionReceipt(thread_id=thread.thread_id, seq=thread.model.seq))
 
     def _existing(self, thread_id: str) -> BackendThread:
         check_thread_id(thread_id)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections import Counter
+from typing import TYPE_CHECKING, cast, get_args
 
-from chatagent.ui import UNSET
+from chatagent.ui import UNSET, FinishReason
 from chatagent_test.transport.errors import ScriptError
 from chatagent_test.transport.scripts import SCRIPT_TYPES, AssistantScript, DataReply, PauseReply, ToolReply
 
@@ -33,6 +34,13 @@ def check_script(script: Script, book: ToolBook, *, place: str, can_pause: bool)
         raise ScriptError(f"{place}: {script!r:.100} is no script; give what reply.assistant(...) returns")
     if not isinstance(script, AssistantScript):
         return
+    _check_ids(script, place)
+    if script.finish_reason not in (None, *get_args(FinishReason)):
+        reasons = ", ".join(get_args(FinishReason))
+        raise ScriptError(
+            f"{place}: reply.assistant(finish_reason={script.finish_reason!r}): there is no such reason; "
+            f"there are {reasons}"
+        )
     if script.metadata is not None and book.contract is not None:
         _check_metadata(book, book.contract.message_metadata, script, place)
     for number, part in enumerate(script.parts, 1):
@@ -43,6 +51,19 @@ def check_script(script: Script, book: ToolBook, *, place: str, can_pause: bool)
             book.check_data(part.name, part.value, f"{at}reply.data({part.name!r})")
         elif isinstance(part, PauseReply) and not can_pause:
             raise ScriptError(f"{at}{part!r}: the mock's clock is a real one; a pause needs a VirtualClock")
+
+
+def _check_ids(script: AssistantScript, place: str) -> None:
+    """Refuse two calls, or two questions, of one id: clients could not tell them apart."""
+    calls = [part for part in script.parts if isinstance(part, ToolReply) and not part.resolves]
+    for what, ids in (
+        ("call id", [call.call_id for call in calls]),
+        ("action id", [call.action.action_id for call in calls if call.action is not None]),
+        ("approval id", [call.approval_id for call in calls]),
+    ):
+        twice = [each for each, count in Counter(ids).items() if each is not None and count > 1]
+        if twice:
+            raise ScriptError(f"{place}: reply.assistant: the {what} {twice[0]!r} is there twice")
 
 
 def _check_metadata(book: ToolBook, wanted: ValueContract, script: AssistantScript, place: str) -> None:

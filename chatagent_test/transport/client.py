@@ -6,6 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Self
 
 from chatagent.client import AgentClient
+from chatagent_test.transport.errors import MockConfigError
 from chatagent_test.transport.making import create_mock_agent_transport
 
 if TYPE_CHECKING:
@@ -88,7 +89,12 @@ def create_mock_agent_client(
         clock: the time.
         event_log_size: how many events of a thread are kept.
         strict: whether what nobody met is an error at the end of `async with`.
+
+    Raises:
+        MockConfigError: an option with a value that it cannot have.
     """
+    if wait_timeout is not None and not wait_timeout > 0:
+        raise MockConfigError(f"wait_timeout={wait_timeout!r}: it is more than 0 seconds, or None for any time")
     transport = create_mock_agent_transport(
         contract=contract,
         manifest=manifest,

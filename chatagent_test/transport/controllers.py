@@ -6,6 +6,7 @@ Used plainly they may be interleaved; in `async with` each is a scope that check
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from anyio.lowlevel import checkpoint
@@ -56,7 +57,6 @@ class _Part:
     ) -> None:
         self._response.scope = None
         if kind is None and self._how_ended is None and not self._response.is_over:
-            self._response.open_parts.pop(self, None)
             raise ScriptError(f"the block of {self._name} was left without an end: {self._ways_out}")
 
     _ways_out = ""
@@ -125,7 +125,11 @@ class ToolInputController:
         """
         if chunk_size < 1:
             raise ScriptError(f"tool.input.stream(chunk_size={chunk_size}): a piece has at least one character")
-        text = format_json(json_value(value))
+        if not 0 <= delay < math.inf:
+            raise ScriptError(f"tool.input.stream(delay={delay!r}): a delay is 0 seconds or more")
+        given = json_value(value)
+        self._tool.check_new_input(given, "stream()")
+        text = format_json(given)
         for start in range(0, len(text), chunk_size):
             if start:
                 await self._tool.let_pass(delay)
@@ -246,6 +250,11 @@ class ToolController(_Part):
 
     # For the input ------------------------------------------------------------------------------------------------
 
+    def check_new_input(self, value: object, call: str) -> None:
+        """Refuse an input that cannot be written as a whole, before any of it is."""
+        self._check_open_input(call)
+        self._engine.book.check_input(self._look.name, value, f"{self._where}.input.{call.removesuffix('()')}")
+
     def write_input_delta(self, text: str) -> None:
         """Write more of the input's text."""
         self._check_open_input("delta()")
@@ -253,8 +262,7 @@ class ToolController(_Part):
 
     def write_input(self, value: object) -> None:
         """Write the whole input."""
-        self._check_open_input("available()")
-        self._engine.book.check_input(self._look.name, value, f"{self._where}.input.available")
+        self.check_new_input(value, "available()")
         self._writer.tool_input(self._look, self.call_id, value)
         self._given = value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -60,11 +61,16 @@ class MockFaults:
             operation: a method of the transport, such as `send`.
             error: what is raised.
             times: how many calls.
+
+        Raises:
+            MockConfigError: a transport has no such operation, or no call is meant.
         """
         if operation not in OPERATIONS:
             raise MockConfigError(
                 f"faults.fail_next({operation!r}): no such operation; {nearest(operation, OPERATIONS)}"
             )
+        if times < 1:
+            raise MockConfigError(f"faults.fail_next({operation!r}, times={times}): at least one call fails")
         self._failures.setdefault(operation, []).append(_Fault(error, times, calling_place()))
 
     def lose_next_event(self, thread_id: str) -> None:
@@ -76,7 +82,13 @@ class MockFaults:
         self._arm(thread_id, "repeat")
 
     def delay_admission(self, seconds: float) -> None:
-        """Let the next generation be admitted only when the clock has moved on by so many seconds."""
+        """Let the next generation be admitted only when the clock has moved on by so many seconds.
+
+        Raises:
+            MockConfigError: it is no time that could pass.
+        """
+        if not 0 <= seconds < math.inf:
+            raise MockConfigError(f"faults.delay_admission({seconds!r}): a delay is 0 seconds or more")
         self._delay = (seconds, calling_place())
 
     def unused(self) -> list[str]:

@@ -41,7 +41,7 @@ class MockFiles:
             created_at=self._store.now(),
         )
         self._store.files[info.file_id] = FileContent(info=info, body=bytes(body))
-        return info
+        return info.model_copy(deep=True)
 
     def remove(self, file_id: str) -> None:
         """Delete a file.

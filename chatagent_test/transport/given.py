@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from pydantic import ValidationError
+
 from chatagent.protocol import RESERVED_KEY, Ownership, ThreadSnapshot, ownership_of
-from chatagent.ui import UNSET, FileUIPart, Role, UIMessage, Unset
-from chatagent_test.transport.errors import SeedError
+from chatagent.ui import UNSET, FileUIPart, Role, UIMessage, Unset, problem_of
+from chatagent_test.transport.errors import ScriptError, SeedError
 from chatagent_test.transport.scripts import SeedAction
 from chatagent_test.transport.seeds import (
     SeedFile,
@@ -39,7 +41,7 @@ class GivenTool:
 
     def result(self, input: object, output: object) -> SeedTool:
         """The tool gave this output."""
-        return self._made("result", input, output=json_value(output))
+        return self._made("result", input, output=_json(output))
 
     def error(self, error: BaseException | str, input: object = None) -> SeedTool:
         """The tool failed."""
@@ -58,7 +60,7 @@ class GivenTool:
         return self._made("running", input)
 
     def _made(self, outcome: Any, input: object, **values: Any) -> SeedTool:
-        return SeedTool(self._name, outcome, self._call_id, json_value(input), **values)
+        return SeedTool(self._name, outcome, self._call_id, _json(input), **values)
 
 
 class Given:
@@ -75,6 +77,8 @@ class Given:
 
     def tool(self, name: str, call_id: str | None = None) -> GivenTool:
         """A tool call; say its state: `.result`, `.error`, `.waiting`, `.approval`, `.running`."""
+        if not name:
+            raise SeedError("given.tool(''): a tool has a name")
         return GivenTool(name, call_id)
 
     def action(
@@ -85,7 +89,7 @@ class Given:
         declared_suspend: bool = False,  # noqa: FBT001 - the order of the builder's words
     ) -> SeedAction:
         """What a call waits for; see `reply.action`."""
-        made = UNSET if input is UNSET else json_value(input)
+        made = UNSET if input is UNSET else _json(input)
         return SeedAction(name, made, action_id, declared_suspend)
 
     def input(
@@ -171,7 +175,7 @@ class Given:
             error: why it failed.
         """
         told = None if error is None else error_text(error)
-        made = None if metadata is None else json_value(dict(metadata))
+        made = None if metadata is None else _json(dict(metadata))
         return SeedRun(messages, run_id, status, initiator, answers, made, told)
 
     def thread(
@@ -183,7 +187,7 @@ class Given:
         created_at: datetime | None = None,
     ) -> SeedThread:
         """A thread of runs and standalone messages, in order."""
-        made = None if metadata is None else json_value(dict(metadata))
+        made = None if metadata is None else _json(dict(metadata))
         return SeedThread(thread_id, entries, title, made, created_at)
 
     def file(
@@ -196,7 +200,7 @@ class Given:
         metadata: Mapping[str, object] | None = None,
     ) -> SeedFile:
         """A file of the agent."""
-        return SeedFile(file_id, filename, media_type, body, None if metadata is None else json_value(dict(metadata)))
+        return SeedFile(file_id, filename, media_type, body, None if metadata is None else _json(dict(metadata)))
 
     def from_snapshot(self, snapshot: ThreadSnapshot) -> SeedThread:
         """A seed that gives a recorded thread again: its messages, runs, title and metadata."""
@@ -230,7 +234,7 @@ def _message(
     made = tuple(_part(role, each) for each in given_parts)
     if metadata is not None and RESERVED_KEY in metadata:
         raise SeedError(f"metadata: the key {RESERVED_KEY!r} is kept for the protocol")
-    told = None if metadata is None else json_value(dict(metadata))
+    told = None if metadata is None else _json(dict(metadata))
     return SeedMessage(role, relation, producer, made, message_id, told)
 
 
@@ -241,8 +245,18 @@ def _part(role: Role, part: object) -> SeedPart:
         raise SeedError(f"{part!r} has no state; say one, such as .result(...)")
     if isinstance(part, SeedText | SeedTool):
         return part
-    # A native part, or its wire form: what pydantic takes for one.
-    return UIMessage.model_validate({"id": "", "role": role, "parts": [part]}).parts[0]
+    try:  # a native part, or its wire form: what pydantic takes for one
+        return UIMessage.model_validate({"id": "", "role": role, "parts": [part]}).parts[0]
+    except ValidationError as refused:
+        raise SeedError(f"{part!r:.200} is no part of a message: {problem_of(refused)}") from refused
+
+
+def _json(value: object) -> Any:
+    """Return a copy of a value as JSON data; what is none is the seed's fault."""
+    try:
+        return json_value(value)
+    except ScriptError as refused:
+        raise SeedError(str(refused)) from refused
 
 
 def _recorded_run(run: Run, own: list[SeedMessage]) -> SeedRun:

@@ -6,6 +6,8 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from chatagent.protocol import SendRequest
+from chatagent.ui import TextUIPart
 from chatagent_test.transport.transcript import transcript_of
 
 if TYPE_CHECKING:
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
         RegenerateRequest,
         RetryRequest,
         SendActionRequest,
-        SendRequest,
         SubmitActionRequest,
         ThreadEvent,
         ThreadHeadEvent,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from chatagent_test.transport.engine import Engine
     from chatagent_test.transport.store import MockStore
 
-__all__ = ["LoggedRequest", "MockInspection", "RequestLog"]
+__all__ = ["CallRecorder", "LoggedRequest", "MockInspection", "RequestLog"]
 
 
 @dataclass(slots=True)
@@ -44,21 +45,39 @@ class LoggedRequest:
     """Why it was refused; `None` if it was not."""
 
 
+class CallRecorder:
+    """What the transport writes its calls to; who inspects it has a `RequestLog`."""
+
+    def __init__(self) -> None:
+        self.logged: list[LoggedRequest] = []
+
+    def add(self, operation: str, request: Any) -> LoggedRequest:
+        """Log a call as it is now, whatever its caller does with the values later; what becomes of it is noted then."""
+        logged = LoggedRequest(len(self.logged), operation, _copied(request))
+        self.logged.append(logged)
+        return logged
+
+    def clear(self) -> None:
+        """Forget every call."""
+        self.logged.clear()
+
+
 class RequestLog:
     """The calls of the transport, in order; `log.send()` gives the requests of one operation."""
 
-    def __init__(self) -> None:
-        self._logged: list[LoggedRequest] = []
+    def __init__(self, recorder: CallRecorder) -> None:
+        self._recorder = recorder
 
     def all(self) -> tuple[LoggedRequest, ...]:
         """Return every call."""
         return tuple(
-            LoggedRequest(each.index, each.operation, _copied(each.request), each.error) for each in self._logged
+            LoggedRequest(each.index, each.operation, _copied(each.request), each.error)
+            for each in self._recorder.logged
         )
 
     def of(self, operation: str) -> tuple[Any, ...]:
         """Return the requests of an operation."""
-        return tuple(_copied(each.request) for each in self._logged if each.operation == operation)
+        return tuple(_copied(each.request) for each in self._recorder.logged if each.operation == operation)
 
     def get_manifest(self) -> tuple[dict[str, Any], ...]:
         """Return the arguments of each `get_manifest`."""
@@ -132,25 +151,13 @@ class RequestLog:
         """Return the arguments of each `create_file_url`."""
         return self.of("create_file_url")
 
-    # For the transport --------------------------------------------------------------------------------------------
-
-    def add(self, operation: str, request: Any) -> LoggedRequest:
-        """Log a call; what becomes of it is noted later."""
-        logged = LoggedRequest(len(self._logged), operation, request)
-        self._logged.append(logged)
-        return logged
-
-    def clear(self) -> None:
-        """Forget every call."""
-        self._logged.clear()
-
 
 class MockInspection:
     """What the backend holds. Everything is a copy: changing it changes nothing here."""
 
-    def __init__(self, store: MockStore, engine: Engine) -> None:
+    def __init__(self, store: MockStore, engine: Engine, recorder: CallRecorder) -> None:
         self._store, self._engine = store, engine
-        self.requests = RequestLog()
+        self.requests = RequestLog(recorder)
         """What clients have asked."""
 
     def thread(self, thread_id: str) -> ThreadSnapshot | None:
@@ -196,6 +203,18 @@ class MockInspection:
 
 
 def _copied(request: Any) -> Any:
-    """Return a copy of a request; a body that comes in pieces cannot be copied."""
+    """Return a copy of a request; a body that comes in pieces cannot be copied, and mere text need not be."""
+    if isinstance(request, SendRequest) and _is_text(request):
+        return request
     body = getattr(request, "body", None)
     return request if body is not None and not isinstance(body, bytes) else copy.deepcopy(request)
+
+
+def _is_text(request: SendRequest) -> bool:
+    """Return whether nothing in it could be changed."""
+    message = request.message
+    return (
+        request.client_data is None
+        and message.metadata is None
+        and all(type(part) is TextUIPart for part in message.parts)
+    )

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from chatagent.clock import Clock
 from chatagent.protocol import PROFILES, AgentContract, AgentManifest
 from chatagent_test.clock import VirtualClock
-from chatagent_test.transport.errors import MockConfigError
-from chatagent_test.transport.tools import ToolBook
+from chatagent_test.transport.errors import MockConfigError, ScriptError, nearest
+from chatagent_test.transport.tools import RegisteredTool, ToolBook
 from chatagent_test.transport.transport import MockAgentTransport
 from chatagent_test.transport.values import json_value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from chatagent.clock import Clock
     from chatagent.protocol import HasContract, Profile
-    from chatagent_test.transport.tools import RegisteredTool
 
 __all__ = ["create_mock_agent_transport"]
 
@@ -47,12 +46,13 @@ def create_mock_agent_transport(
         strict: whether scripts and faults that nobody met are an error at the end of `async with`.
 
     Raises:
-        MockConfigError: the contract's run metadata does not take `initial_metadata`.
+        MockConfigError: an option with a value that it cannot have, or run metadata that the contract does not take.
     """
-    agreed = contract if isinstance(contract, AgentContract) or contract is None else AgentContract.from_agent(contract)
-    known = manifest or (agreed.manifest() if agreed is not None else None)
     has = frozenset(PROFILES if profiles is None else profiles)
-    told = json_value(dict(initial_metadata or {}))
+    _check_options(manifest, registered_tool_metadata or {}, has, clock, event_log_size)
+    agreed = _contract_of(contract)
+    known = manifest or (agreed.manifest() if agreed is not None else None)
+    told = _json_of(initial_metadata or {})
     if agreed is not None:
         problem = agreed.run_metadata.problem(told, "initial_metadata")
         if problem is not None:
@@ -80,3 +80,37 @@ def create_mock_agent_transport(
         event_log_size=event_log_size,
         strict=strict,
     )
+
+
+def _contract_of(given: AgentContract | HasContract | None) -> AgentContract | None:
+    if given is None or isinstance(given, AgentContract):
+        return given
+    if not hasattr(given, "contract"):  # callers may be untyped
+        raise MockConfigError(f"contract={given!r:.100}: give an agent, or what its contract() returns")
+    return AgentContract.from_agent(given)
+
+
+def _json_of(metadata: Mapping[str, object]) -> dict[str, object]:
+    try:
+        return json_value(dict(metadata))
+    except ScriptError as refused:
+        raise MockConfigError(f"initial_metadata: {refused}") from refused
+
+
+def _check_options(
+    manifest: object, registered: Mapping[str, object], profiles: frozenset[str], clock: object, event_log_size: int
+) -> None:
+    """Refuse options that no mock could be made of; callers may be untyped."""
+    if manifest is not None and not isinstance(manifest, AgentManifest):
+        raise MockConfigError(f"manifest={manifest!r:.100}: give an AgentManifest")
+    for name, each in registered.items():
+        if not isinstance(each, RegisteredTool):
+            raise MockConfigError(f"registered_tool_metadata[{name!r}] is {each!r:.100}: give a RegisteredTool")
+    for name in sorted(profiles - set(PROFILES)):
+        raise MockConfigError(f"profiles: there is no profile {name!r}; {nearest(name, PROFILES)}")
+    if "core" not in profiles:
+        raise MockConfigError("profiles: every transport has the profile 'core'")
+    if clock is not None and not isinstance(clock, Clock):
+        raise MockConfigError(f"clock={clock!r:.100}: give a Clock")
+    if event_log_size < 1:
+        raise MockConfigError(f"event_log_size={event_log_size!r}: a log keeps at least one event")

@@ -119,6 +119,8 @@ class Reply:
 
     def tool(self, name: str, call_id: str | None = None) -> ReplyTool:
         """A tool call; say what comes of it: `.result`, `.error`, `.waiting`, `.approval` or `.resolved`."""
+        if not name:
+            raise ScriptError("reply.tool(''): a tool has a name")
         return ReplyTool(name, call_id)
 
     def action(
@@ -141,6 +143,8 @@ class Reply:
 
     def data(self, name: str, value: object, data_id: str | None = None, *, transient: bool = False) -> DataReply:
         """Data of the application: a `data-<name>` part; transient data is told and not kept."""
+        if not name:
+            raise ScriptError("reply.data(''): data has a name")
         if is_reserved(f"data-{name}"):
             raise ScriptError(f"reply.data({name!r}, …): names that begin with 'chatagent-' are kept for the protocol")
         return DataReply(name, json_value(value), data_id, transient)

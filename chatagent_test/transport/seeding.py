@@ -5,14 +5,16 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from chatagent.protocol import (
     FileContent,
     FileInfo,
+    Initiator,
     Ownership,
     Run,
     RunError,
+    RunStatus,
     ThreadError,
     ThreadHead,
     ThreadIdError,
@@ -20,6 +22,7 @@ from chatagent.protocol import (
     action_records,
     check_thread_id,
     is_reserved,
+    mark_of,
     owned,
     ownership_of,
     suspension_chunk,
@@ -35,7 +38,7 @@ from chatagent.ui import (
     ToolUIPart,
     UIMessage,
 )
-from chatagent_test.transport.errors import ScriptError, SeedError, UnknownToolError
+from chatagent_test.transport.errors import ScriptError, SeedError, UnknownToolError, nearest
 from chatagent_test.transport.player import make_mark
 from chatagent_test.transport.seeds import SeedFile, SeedMessage, SeedRun, SeedText, SeedThread, SeedTool
 from chatagent_test.transport.values import json_value
@@ -44,13 +47,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from chatagent.protocol import RunStatus
     from chatagent.ui import UIPart
     from chatagent_test.transport.seeds import SeedItem
     from chatagent_test.transport.store import MockStore
     from chatagent_test.transport.tools import ToolBook
 
 __all__ = ["Seeder"]
+
+
+_STATUSES: Final = get_args(RunStatus)
+_INITIATORS: Final = get_args(Initiator)
+_ALLOWED: Final = {
+    "input": (("user",), ("user", "trigger")),
+    "context": (("system", "user"), ("lifecycle",)),
+    "output": (("assistant",), ("model", "lifecycle")),
+}
+"""The roles and producers of a run's messages, by their relation (DM-21)."""
 
 
 @dataclass(slots=True)
@@ -86,7 +98,7 @@ class Seeder:
             threads = [self._thread(item) for item in items if isinstance(item, SeedThread)]
             files = [self._file(item) for item in items if isinstance(item, SeedFile)]
             self._check_items(items)
-        except (SeedError, ScriptError):
+        except BaseException:
             self._store.ids = ids_before
             raise
         for content in files:
@@ -134,6 +146,9 @@ class Seeder:
             else:
                 raise SeedError(f"{_of(seed)}: {entry!r:.100} belongs to a run; put it into given.run(...)")
         _check_unique(seed, [message.id for message in messages], "message id")
+        for message in messages:
+            _check_unique(seed, [part.tool_call_id for part in message.parts if isinstance(part, ToolPart)], "call id")
+        _check_unique(seed, [each for message in messages for each in _action_ids(message)], "action id")
         _check_unique(seed, [run.run_id for run in runs], "run id")
         _check_answers(seed, runs, messages)
         _check_order(seed, runs)
@@ -185,6 +200,7 @@ class Seeder:
 
     def _run(self, thread: SeedThread, seed: SeedRun, at: datetime) -> tuple[Run, list[UIMessage]]:
         where = f"{_of(thread)}: {seed.name}"
+        _check_words(where, seed)
         _check_messages(where, seed)
         run_id = self._store.ids.take("run", seed.run_id)
         messages = [self._message(each, run_id) for each in seed.messages]
@@ -259,8 +275,18 @@ class Seeder:
         if isinstance(native, DataUIPart) and not is_reserved(native.type):
             self._as_seed(self._book.check_data, native.name, native.data, f"a {native.type} part")
         elif isinstance(native, ToolPart) and self._book.contract is not None:
-            self._book.look(tool_name_of(native), f"a {native.type} part")
+            self._check_native(native)
         return [native]
+
+    def _check_native(self, part: ToolPart) -> None:
+        """Refuse a native part of a call that the tool could not have had."""
+        name = tool_name_of(part)
+        where = f"a native part of tool {name!r}"
+        self._book.look(name, where)
+        if part.state not in ("input-streaming", "output-error"):  # an input that was refused may be anything
+            self._as_seed(self._book.check_input, name, part.input, where)
+        if part.state == "output-available" and part.preliminary is not True:
+            self._as_seed(self._book.check_output, name, part.output, where)
 
     def _tool(self, seed: SeedTool) -> list[UIPart]:
         look = self._book.look(seed.name, seed.where)
@@ -358,6 +384,26 @@ def _check_messages(where: str, seed: SeedRun) -> None:
         )
 
 
+def _check_words(where: str, seed: SeedRun) -> None:
+    """Refuse a status, an initiator, a role or a producer that there is not; callers may be untyped."""
+    for word, given, known in (("status", seed.status, _STATUSES), ("initiator", seed.initiator, _INITIATORS)):
+        if given is not None and given not in known:
+            raise SeedError(f"{where}: {word}={given!r}; {nearest(str(given), known)}")
+    for message in seed.messages:
+        roles, producers = _ALLOWED.get(message.relation, ((), ()))
+        if roles and message.role not in roles:
+            raise SeedError(f"{where}: {message!r:.100}: its role is {' or '.join(roles)}, not {message.role!r}")
+        if producers and message.producer not in producers:
+            allowed = " or ".join(producers)
+            raise SeedError(f"{where}: {message!r:.100}: its producer is {allowed}, not {message.producer!r}")
+
+
+def _action_ids(message: UIMessage) -> list[str]:
+    marks = [mark.action_id for part in message.parts if (mark := mark_of(part)) is not None]
+    approvals = [part.approval for part in message.parts if isinstance(part, ToolPart)]
+    return marks + [approval.id for approval in approvals if approval is not None]
+
+
 def _check_unique(seed: SeedThread, ids: list[str], what: str) -> None:
     twice = [each for each, count in Counter(ids).items() if count > 1]
     if twice:
@@ -375,6 +421,6 @@ def _check_order(seed: SeedThread, runs: list[Run]) -> None:
     """Refuse a run at work that is not the last one; only queued ones come behind it."""
     order = {"running": 1, "waiting": 1, "queued": 2}
     ranks = [order.get(run.status, 0) for run in runs]
-    if ranks != sorted(ranks) or ranks.count(1) > 1:
+    if ranks != sorted(ranks) or ranks.count(1) > 1 or (2 in ranks and 1 not in ranks):
         told = ", ".join(f"{run.run_id} ({run.status})" for run in runs)
         raise SeedError(f"{_of(seed)}: only the last run may be at work, and only queued ones come behind it: {told}")

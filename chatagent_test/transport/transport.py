@@ -27,7 +27,7 @@ from chatagent_test.transport.errors import MockConfigError, MockError, UnusedSc
 from chatagent_test.transport.events import MockEvents
 from chatagent_test.transport.faults import MockFaults
 from chatagent_test.transport.files import MockFiles
-from chatagent_test.transport.inspection import MockInspection
+from chatagent_test.transport.inspection import CallRecorder, MockInspection
 from chatagent_test.transport.responses import MockResponses
 from chatagent_test.transport.seeding import Seeder
 from chatagent_test.transport.store import MockStore
@@ -99,6 +99,7 @@ class MockAgentTransport:
         self._engine = Engine(self._store, book, clock)
         self._seeder = Seeder(self._store, book)
         self._admission = Admission(self._store, self._engine, contract, self._run_metadata)
+        self._calls = CallRecorder()
         self._is_closed = False
         self.seed = self._seed
         """Stores threads and files."""
@@ -112,7 +113,7 @@ class MockAgentTransport:
         """The functions that clients may call."""
         self.files = MockFiles(self._store, has_urls=file_urls)
         """The files that the backend holds."""
-        self.inspect = MockInspection(self._store, self._engine)
+        self.inspect = MockInspection(self._store, self._engine, self._calls)
         """What the backend holds, and what it was asked."""
         self.faults = MockFaults(self._store)
         """Faults to come."""
@@ -140,9 +141,7 @@ class MockAgentTransport:
         for thread_id in self._seeder.load(items):
             thread = self._store.thread(thread_id)
             active = thread.model.active_run
-            if active is None:
-                self._engine.start_next(thread)
-            elif active.status == "running":
+            if active is not None and active.status == "running":
                 self._engine.seeded(thread, active.run_id)
 
     def _reset(self, *items: SeedItem) -> None:
@@ -150,7 +149,7 @@ class MockAgentTransport:
         self._engine.reset()
         self._store.reset()
         self.commands.clear()
-        self.inspect.requests.clear()
+        self._calls.clear()
         self.faults.clear()
         if isinstance(self.clock, VirtualClock):
             self.clock.restart()
@@ -261,7 +260,7 @@ class MockAgentTransport:
     def _watch(
         self, operation: str, arguments: Mapping[str, object], log: Callable[[], EventLog[Any]], after: int | None
     ) -> MockWatch:
-        return MockWatch(self.inspect.requests, self._check_call, operation, arguments, log, after)
+        return MockWatch(self._calls, self._check_call, operation, arguments, log, after)
 
     # The transport: generations -----------------------------------------------------------------------------------
 
@@ -337,7 +336,7 @@ class MockAgentTransport:
     async def _do(self, operation: str, request: Any, work: Callable[[], ResultT]) -> ResultT:
         """Do the work of a call in one step: after the checkpoint it happens whole, or not at all."""
         await checkpoint()
-        logged = self.inspect.requests.add(operation, request)
+        logged = self._calls.add(operation, request)
         try:
             self._check_call(operation)
             return work()
@@ -350,7 +349,7 @@ class MockAgentTransport:
     async def _await(self, operation: str, request: Any, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """Do the work of a call that waits for code of the test."""
         await checkpoint()
-        logged = self.inspect.requests.add(operation, request)
+        logged = self._calls.add(operation, request)
         try:
             self._check_call(operation)
             return await work()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -18,11 +19,23 @@ def json_value(value: object) -> Any:
         ScriptError: it is nothing that could go over a wire.
     """
     try:
-        return to_jsonable_python(value, by_alias=True)
+        made = to_jsonable_python(value, by_alias=True)
     except PydanticSerializationError as error:
         raise ScriptError(
             f"{value!r:.100} is no JSON data, and nothing that pydantic makes some of: {error}"
         ) from error
+    if not _is_finite(made):
+        raise ScriptError(f"{value!r:.100} is no JSON data: JSON has neither nan nor infinity")
+    return made
+
+
+def _is_finite(value: object) -> bool:
+    """Return whether every number in JSON data is one that JSON has."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        return all(_is_finite(each) for each in cast("dict[str, object]", value).values())
+    return not isinstance(value, list) or all(_is_finite(each) for each in cast("list[object]", value))
 
 
 def error_text(error: BaseException | str) -> str:

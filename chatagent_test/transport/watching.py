@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from chatagent.protocol import EventLog, EventStream, LogCursor
-    from chatagent_test.transport.inspection import RequestLog
+    from chatagent_test.transport.inspection import CallRecorder
 
 __all__ = ["MockWatch"]
 
@@ -20,21 +20,21 @@ class MockWatch:
 
     def __init__(
         self,
-        requests: RequestLog,
+        calls: CallRecorder,
         check_call: Callable[[str], None],
         operation: str,
         arguments: Mapping[str, object],
         log: Callable[[], EventLog[Any]],
         after: int | None,
     ) -> None:
-        self._requests, self._check_call = requests, check_call
+        self._calls, self._check_call = calls, check_call
         self._operation, self._arguments = operation, arguments
         self._log, self._after = log, after
         self._cursor: LogCursor[Any] | None = None
 
     async def __aenter__(self) -> EventStream[Any]:
         await checkpoint()
-        logged = self._requests.add(self._operation, dict(self._arguments))
+        logged = self._calls.add(self._operation, dict(self._arguments))
         try:
             self._check_call(self._operation)
         except Exception as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import pytest
@@ -148,6 +148,13 @@ async def test_faults_name_operations_that_there_are(mock: MockAgentClient) -> N
         mock.faults.fail_next("sent", ValueError())
 
 
+def test_faults_that_nobody_could_meet_are_refused(mock: MockAgentClient) -> None:
+    with pytest.raises(MockConfigError, match=r"^faults\.fail_next\('send', times=0\): at least one call fails$"):
+        mock.faults.fail_next("send", ValueError(), times=0)
+    with pytest.raises(MockConfigError, match=r"^faults\.delay_admission\(-1\): a delay is 0 seconds or more$"):
+        mock.faults.delay_admission(-1)
+
+
 async def test_a_wait_that_takes_too_long_says_what_it_waits_for() -> None:
     async with create_mock_agent_client(wait_timeout=0.01) as mock:
         thread = mock.client.thread("t-1")
@@ -272,6 +279,9 @@ REFUSED = {
     "reserved data": lambda: reply.data("chatagent-x", 1),
     "reserved metadata": lambda: reply.assistant(metadata={"chatagent": 1}),
     "a value that is no JSON": lambda: reply.data("d", object()),
+    "a number that JSON has not": lambda: reply.tool("t").result({"n": float("inf")}, 1),
+    "data without a name": lambda: reply.data("", 1),
+    "a tool without a name": lambda: reply.tool(""),
     "no part": lambda: reply.assistant(7),  # pyright: ignore[reportArgumentType]
 }
 
@@ -280,6 +290,35 @@ REFUSED = {
 def test_what_no_agent_says_is_refused_by_the_word_itself(name: str) -> None:
     with pytest.raises(ScriptError, match=r"^reply\.|is no JSON data"):
         REFUSED[name]()
+
+
+FOUND = reply.tool("find", "c-1").result({}, 1)
+ASKED = reply.tool("ask").waiting({}, reply.action("approval", {}, action_id="a-1"))
+ALIKE = {
+    "calls": (reply.assistant(FOUND, FOUND), r"reply\.assistant: the call id 'c-1' is there twice$"),
+    "questions": (reply.assistant(ASKED, ASKED), r"reply\.assistant: the action id 'a-1' is there twice$"),
+    "approvals": (
+        reply.assistant(*[reply.tool("pay").approval({}, "ok-1")] * 2),
+        r"reply\.assistant: the approval id 'ok-1' is there twice$",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+async def test_two_of_one_id_in_an_answer_are_refused(mock: MockAgentClient, name: str) -> None:
+    script, text = ALIKE[name]
+
+    with pytest.raises(ScriptError, match=text):
+        mock.responses.queue(script)
+
+    assert mock.responses.size() == 0
+
+
+async def test_an_end_that_no_model_has_is_refused(mock: MockAgentClient) -> None:
+    with pytest.raises(
+        ScriptError, match=r"reply\.assistant\(finish_reason='done'\): there is no such reason; there are"
+    ):
+        mock.responses.queue(reply.assistant("x", finish_reason=cast("Any", "done")))
 
 
 async def test_no_script_at_all_is_refused(mock: MockAgentClient) -> None:

@@ -167,6 +167,33 @@ def test_run_metadata_that_the_contract_needs_must_be_given() -> None:
     create_mock_agent_transport(contract=contract, initial_metadata={"rating": None})
 
 
+OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "a log of no events": ({"event_log_size": 0}, r"^event_log_size=0: a log keeps at least one event$"),
+    "an unknown profile": (
+        {"profiles": {"core", "wach"}},
+        r"^profiles: there is no profile 'wach'; did you mean 'watch'",
+    ),
+    "profiles without the core": ({"profiles": {"watch"}}, r"^profiles: every transport has the profile 'core'$"),
+    "a contract that is none": ({"contract": 5}, r"^contract=5: give an agent, or what its contract\(\) returns$"),
+    "a manifest that is none": ({"manifest": {}}, r"^manifest=\{\}: give an AgentManifest$"),
+    "a clock that is none": ({"clock": 5}, r"^clock=5: give a Clock$"),
+    "a tool that is none": (
+        {"registered_tool_metadata": {"find": "server"}},
+        r"^registered_tool_metadata\['find'\] is 'server': give a RegisteredTool$",
+    ),
+    "metadata that is no JSON": ({"initial_metadata": {"at": object()}}, r"^initial_metadata: .* is no JSON data"),
+    "no time to wait": ({"wait_timeout": 0}, r"^wait_timeout=0: it is more than 0 seconds, or None for any time$"),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_that_no_mock_can_have_is_refused(name: str) -> None:
+    options, text = OPTIONS[name]
+
+    with pytest.raises(MockConfigError, match=text):
+        create_mock_agent_client(**options)
+
+
 async def test_seeded_run_metadata_stays_as_it_is() -> None:
     """MTR-015."""
     async with create_mock_agent_client(initial_metadata={"rating": None}) as mock:

@@ -170,6 +170,14 @@ async def test_what_a_responder_says_is_checked_too(mock: MockAgentClient) -> No
             r"given\.tool\('refund_order'\)\.result\(output\.amount\)",
         ),
         (
+            {"type": "tool-find", "toolCallId": "c", "state": "input-available", "input": {"q": 7}},
+            r"^a native part of tool 'find'\(input\.q\): Input should be a valid string",
+        ),
+        (
+            {"type": "tool-find", "toolCallId": "c", "state": "output-available", "input": {"q": "x"}, "output": 1},
+            r"^a native part of tool 'find'\(output\): ",
+        ),
+        (
             given.tool("refund_order").waiting(input={"order": 1}, action=given.action("nope", {})),
             r"asks no question called 'nope'; there are approval",
         ),
@@ -364,3 +372,20 @@ async def test_a_client_may_have_a_contract_over_any_transport() -> None:
         with pytest.raises(CommandNotFoundError):
             await client.thread("t-1").commands.nope()
         await client.aclose()
+
+
+async def test_streamed_input_that_does_not_fit_is_refused_before_any_of_it_is_written(mock: MockAgentClient) -> None:
+    response = mock.responses.stream()
+    await mock.client.thread("t-1").send("x")
+    call = response.tool("find")
+    before = mock.inspect.events("t-1")
+
+    with pytest.raises(
+        ScriptError, match=r"^tool\('find'\)\.input\.stream\(input\.q\): Input should be a valid string"
+    ):
+        await call.input.stream({"q": 7})
+    with pytest.raises(ScriptError, match=r"^tool\.input\.stream\(delay=-1\): a delay is 0 seconds or more$"):
+        await call.input.stream({"q": "x"}, delay=-1)
+
+    assert mock.inspect.events("t-1") == before
+    await response.abort()

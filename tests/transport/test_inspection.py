@@ -11,6 +11,7 @@ import pytest
 
 from chatagent.protocol import MessageExistsError
 from chatagent_test import create_mock_agent_client, given, reply
+from chatagent_test.transport.faults import OPERATIONS
 from transport.following import event_types
 
 if TYPE_CHECKING:
@@ -93,6 +94,54 @@ async def test_what_the_facade_returns_does_not_reach_the_store(mock: MockAgentC
     assert (tool.input, tool.output) == ({"q": [1]}, {"n": 1})
 
 
+async def test_what_the_facade_returns_reaches_neither_the_log_nor_the_script(
+    mock: MockAgentClient, thread: Thread
+) -> None:
+    script = reply.assistant(reply.tool("find").result(input={}, output={"n": [1]}), metadata={"m": [1]})
+    mock.responses.queue(script)
+    await thread.send("x")
+    as_written, events = repr(script), mock.inspect.events("t-1")
+
+    answer: Any = thread.get_state().messages[-1]
+    answer.tool_parts[0].output["n"].append(2)
+    answer.metadata["m"].append(2)
+
+    assert repr(script) == as_written
+    assert mock.inspect.events("t-1") == events
+
+
+async def test_what_one_watch_does_to_an_event_no_other_sees(mock: MockAgentClient, thread: Thread) -> None:
+    mock.responses.queue(reply.assistant(reply.data("note", {"n": [1]})))
+    await thread.send("x")
+    mock.events.change_thread("t-1", metadata={"k": [1]})
+
+    found: list[list[Any]] = []
+    for _ in range(2):
+        async with (
+            mock.transport.watch_thread("t-1", after=0) as events,
+            mock.transport.watch_thread_heads(after=0) as heads,
+        ):
+            told: Any = next(each for each in iter(events.receive_nowait, None) if getattr(each, "index", None) == 2)
+            head: Any = list(iter(heads.receive_nowait, None))[-1]
+            found.append([list(told.chunk.data["n"]), list(head.head.metadata["k"])])
+            told.chunk.data["n"].append(2)
+            head.head.metadata["k"].append(2)
+
+    assert found == [[[1], [1]], [[1], [1]]]
+
+
+async def test_a_request_is_logged_as_it_was_when_it_came(mock: MockAgentClient, thread: Thread) -> None:
+    data, client_data = {"g": [1]}, {"c": [1]}
+    await thread.send([cast("Any", {"type": "data-note", "data": data})], client_data=client_data)
+
+    data["g"].append(2)
+    client_data["c"].append(2)
+
+    (request,) = mock.inspect.requests.send()
+    assert cast("Any", request.message.parts[0]).data == {"g": [1]}
+    assert request.client_data == {"c": [1]}
+
+
 def test_inspection_has_no_mutator(mock: MockAgentClient) -> None:
     """MTR-145."""
     shown = {name for name in dir(mock.inspect) if not name.startswith("_")}
@@ -108,6 +157,13 @@ def test_inspection_has_no_mutator(mock: MockAgentClient) -> None:
         "queue",
         "transcript",
     }
+
+
+def test_the_log_of_requests_has_no_mutator(mock: MockAgentClient) -> None:
+    """MTR-145."""
+    shown = {name for name in dir(mock.inspect.requests) if not name.startswith("_")}
+
+    assert shown == {*OPERATIONS, "all", "of"}
 
 
 async def test_two_clients_may_send_at_once(mock: MockAgentClient) -> None:
@@ -154,6 +210,7 @@ def test_the_mock_speaks_over_no_network_and_defines_no_facade() -> None:
         "json",
         "math",
         "pathlib",
+        "pydantic",
         "pydantic_core",
         "sys",
         "types",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chatagent.protocol import EmptyMessageError
+from chatagent.protocol import EmptyMessageError, ToolDataRequest
 from chatagent.ui import DataUIPart, ToolUIPart
 from chatagent_test import MockAgentClient, SeedAction, create_mock_agent_client, given, reply
 from transport.following import event_types, last_call, last_message, last_tool
@@ -307,6 +307,21 @@ async def test_renaming_and_deleting_make_no_run(mock: MockAgentClient, thread: 
     assert (renamed.thread.title, renamed.runs) == ("New", ())
     assert mock.inspect.thread("t-1") is None
     assert thread.get_state().messages == ()
+
+
+async def test_tool_data_of_a_request_that_comes_twice_is_written_once(mock: MockAgentClient, thread: Thread) -> None:
+    """TP-22."""
+    mock.responses.queue(reply.assistant(reply.tool("find").result(input={}, output=1)))
+    await thread.send("x")
+    message, call = last_call(thread)
+    fields = {"message_id": message.message_id, "tool_call_id": call.tool_call_id, "channel": "progress", "value": 1}
+    request = ToolDataRequest.model_validate({"request_id": "once", "thread_id": "t-1", **fields})
+
+    await mock.transport.write_tool_data(request)
+    once = mock.inspect.events("t-1")
+    await mock.transport.write_tool_data(request)
+
+    assert mock.inspect.events("t-1") == once
 
 
 async def test_tool_data_goes_into_the_message_without_a_run(mock: MockAgentClient, thread: Thread) -> None:

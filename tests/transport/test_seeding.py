@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import pytest
@@ -14,6 +14,8 @@ from chatagent_test import MockAgentClient, SeedError, SeedThread, VirtualClock,
 from transport.following import last_tool
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from chatagent.client import Thread
 
 pytestmark = pytest.mark.anyio
@@ -312,6 +314,34 @@ REFUSED = {
         ),
         r"the action `output` asks for the tool's own output",
     ),
+    "a queued run behind none at work": (
+        given.thread("t-1", given.run(given.input("x")), given.run(given.input("y"), status="queued")),
+        r"only the last run may be at work, and only queued ones come behind it: run-1 \(completed\), run-2 \(queued\)",
+    ),
+    "a call id twice in a message": (
+        given.thread("t-1", given.run(given.input("x"), given.output(*[given.tool("a", "c-1").running({})] * 2))),
+        r"the call id 'c-1' is there twice",
+    ),
+    "an action id twice": (
+        given.thread("t-1", given.run(given.input("x"), given.output(WAITING, WAITING))),
+        r"the action id 'act-9' is there twice",
+    ),
+    "a status that there is not": (
+        given.thread("t-1", given.run(given.input("x"), status=cast("Any", "complete"))),
+        r"a run: status='complete'; did you mean 'completed'\?$",
+    ),
+    "an initiator that there is not": (
+        given.thread("t-1", given.run(given.input("x"), initiator=cast("Any", "cron"))),
+        r"a run: initiator='cron'; did you mean 'action'\?$",
+    ),
+    "an answer that the user wrote": (
+        given.thread("t-1", given.run(given.input("x"), given.output("y", producer="user"))),
+        r"given\.output\(given\.text\('y'\), producer='user'\): its producer is model or lifecycle, not 'user'$",
+    ),
+    "context of the assistant": (
+        given.thread("t-1", given.run(given.input("x"), given.context("y", role="assistant"))),
+        r"given\.context\('y', role='assistant'\): its role is system or user, not 'assistant'$",
+    ),
     "an id with a space": (given.thread("t 1"), r"give a text of 1 to 128 characters without white space"),
 }
 
@@ -324,6 +354,22 @@ async def test_what_no_backend_could_hold_is_refused(mock: MockAgentClient, name
         mock.seed(seed)
 
     assert mock.inspect.threads() == ()
+    assert (await mock.client.thread("t-1").send("x")).run_id == "run-1", "it has used up no id"
+
+
+@pytest.mark.parametrize(
+    ("build", "text"),
+    [
+        (lambda: given.thread("t-1", metadata={"at": object()}), r"is no JSON data, and nothing that pydantic makes"),
+        (lambda: given.tool("find").result({"n": float("nan")}, 1), r"JSON has neither nan nor infinity$"),
+        (lambda: given.assistant({"type": "text"}), r"^\{'type': 'text'\} is no part of a message: "),
+        (lambda: given.tool(""), r"^given\.tool\(''\): a tool has a name$"),
+    ],
+    ids=["no JSON", "no number", "no part", "no name"],
+)
+def test_what_no_wire_could_carry_is_refused_by_the_word_itself(build: Callable[[], object], text: str) -> None:
+    with pytest.raises(SeedError, match=text):
+        build()
 
 
 async def test_a_failed_run_leaves_the_error_that_can_be_retried(mock: MockAgentClient, thread: Thread) -> None:

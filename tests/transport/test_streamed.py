@@ -192,6 +192,21 @@ async def test_a_running_tool_needs_its_input(started: Started) -> None:
     assert last_tool(mock).state == "input-available"
 
 
+async def test_a_part_whose_block_was_left_open_keeps_the_response_open(started: Started) -> None:
+    mock, _, response = started
+    tool = response.tool("find", "c-1")
+
+    with pytest.raises(ScriptError, match=r"was left without an end"):
+        async with tool:
+            await tool.input.available({})
+    with pytest.raises(ScriptError, match=r"^response\.complete\(\): still open: tool 'find' \(c-1\); end or settle"):
+        await response.complete()
+    await tool.output(1)
+    await response.complete()
+
+    assert last_tool(mock).state == "output-available"
+
+
 async def test_data_with_one_id_is_one_part(started: Started) -> None:
     """MTR-104."""
     mock, _, response = started
