@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from chatagent.client.context import ClientContext
+from chatagent.client.context import ClientContext, checked
 from chatagent.client.files import ClientFiles
 from chatagent.client.heads import HeadsWatch
 from chatagent.client.thread import Thread
@@ -84,11 +84,15 @@ class AgentClient:
         Args:
             limit: how many, 1 to 200.
             cursor: the `next_cursor` of the page before.
+
+        Raises:
+            InvalidArgumentError: no page has so many, or no page gave this cursor.
         """
         fields: dict[str, Any] = {"limit": limit}
         if cursor is not None:
             fields["cursor"] = cursor
-        query = ThreadQuery.model_validate(fields)
+        with checked("limit", limit):
+            query = ThreadQuery.model_validate(fields)
         return await self._context.call("list_threads", lambda: self._context.transport.list_threads(query))
 
     def watch_thread_heads(self) -> AbstractAsyncContextManager[AsyncIterator[tuple[ThreadHead, ...]]]:

@@ -2,29 +2,53 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from anyio import CancelScope
-from pydantic_core import to_jsonable_python
+from pydantic_core import PydanticSerializationError, ValidationError, to_jsonable_python
 
+from chatagent.errors import InvalidArgumentError
 from chatagent.protocol import ClientClosedError
+from chatagent.ui import problem_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Generator
 
     from chatagent.client.reader import WatchReader
     from chatagent.client.transport import AgentClientTransport
     from chatagent.clock import Clock
     from chatagent.protocol import AgentContract
 
-__all__ = ["ClientContext", "as_json"]
+__all__ = ["ClientContext", "as_json", "checked"]
 
 ResultT = TypeVar("ResultT")
 
 
 def as_json(value: object) -> Any:
-    """Return a value as JSON data; pydantic models and other typed values are dumped."""
-    return to_jsonable_python(value, by_alias=True)
+    """Return a value as JSON data; pydantic models and other typed values are dumped.
+
+    Raises:
+        InvalidArgumentError: it is nothing that could go over a wire.
+    """
+    try:
+        return to_jsonable_python(value, by_alias=True)
+    except PydanticSerializationError as refused:
+        problem = f"it is no JSON data, and nothing that pydantic makes some of: {refused}"
+        raise InvalidArgumentError(argument="value", value=value, problem=problem) from refused
+
+
+@contextmanager
+def checked(argument: str, value: object) -> Generator[None]:
+    """Say of an argument that a request cannot be made of which one it is, and what is wrong with it.
+
+    Raises:
+        InvalidArgumentError: the request that is made inside refuses it.
+    """
+    try:
+        yield
+    except ValidationError as refused:
+        raise InvalidArgumentError(argument=argument, value=value, problem=problem_of(refused)) from refused
 
 
 class ClientContext:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterable
+from typing import TYPE_CHECKING, cast
 
+from chatagent.client.context import as_json, checked
+from chatagent.errors import InvalidArgumentError
 from chatagent.protocol import UploadFileRequest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Mapping
+    from collections.abc import Mapping
 
     from chatagent.client.context import ClientContext
     from chatagent.protocol import FileContent, FileInfo
@@ -36,8 +39,15 @@ class ClientFiles:
             media_type: such as `application/pdf`.
             body: its bytes, whole or in pieces; if they break off, nothing is stored.
             metadata: what is kept beside it, as JSON.
+
+        Raises:
+            InvalidArgumentError: a name, a type or a body that is none.
         """
-        request = UploadFileRequest(filename=filename, media_type=media_type, body=body, metadata=dict(metadata or {}))
+        if not isinstance(cast("object", body), bytes | bytearray | memoryview | AsyncIterable):  # untyped callers
+            raise InvalidArgumentError(argument="body", value=body, problem="give bytes, or an async iterable of them")
+        told = as_json(dict(metadata or {}))
+        with checked("file", filename):
+            request = UploadFileRequest(filename=filename, media_type=media_type, body=body, metadata=told)
         return await self._context.call("upload_file", lambda: self._context.transport.upload_file(request))
 
     async def read(self, file_id: str) -> FileContent:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chatagent.client.commands import ThreadCommands
-from chatagent.client.context import as_json
+from chatagent.client.context import as_json, checked
 from chatagent.client.core import ThreadCore
 from chatagent.client.pending import PendingAction
 from chatagent.client.run import RunHandle
@@ -122,6 +122,7 @@ class Thread:
             request_id: repeating a send under the same one does nothing a second time.
 
         Raises:
+            InvalidArgumentError: it is no message, or one that is not the user's; nothing was sent.
             EmptyMessageError: there is no part, or only blank text; nothing was sent.
             ReservedNameError: a part or the metadata uses a name of the protocol; nothing was sent.
             MessageExistsError: the thread has a message of this id.
@@ -284,4 +285,5 @@ def _user_message(message: str | Sequence[UIPart] | UIMessage, message_id: str |
             raise InvalidArgumentError(argument="message", value=message.role, problem="send a message of the user's")
         return message if message_id is None else message.model_copy(update={"id": message_id})
     parts: Sequence[UIPart] = (TextUIPart(text=message),) if isinstance(message, str) else message
-    return UIMessage(id=message_id or "", role="user", parts=parts)
+    with checked("message", message):
+        return UIMessage(id=message_id or "", role="user", parts=parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chatagent.protocol.errors import TransportProtocolError
+from chatagent.errors import InvalidArgumentError
 from chatagent.protocol.requests import ThreadHeadPage
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def page_of(heads: Iterable[ThreadHead], query: ThreadQuery, *, seq: int) -> Thr
         seq: the number of the newest event of the list.
 
     Raises:
-        TransportProtocolError: the cursor is none of ours.
+        InvalidArgumentError: the cursor is none of ours.
     """
     rest = sorted_heads(heads)
     if query.cursor is not None:
@@ -51,8 +51,9 @@ def _rank(head: ThreadHead) -> tuple[float, str]:
 
 
 def _parse_cursor(cursor: str) -> tuple[float, str]:
-    instant, _, thread_id = cursor.partition("/")
+    instant, separator, thread_id = cursor.partition("/")
     try:
-        return -float(instant), thread_id
+        return -float(instant if separator else ""), thread_id
     except ValueError:
-        raise TransportProtocolError(operation="list_threads", detail=f"no cursor reads {cursor!r:.100}") from None
+        problem = "no page has given it; take the `next_cursor` of the page before"
+        raise InvalidArgumentError(argument="cursor", value=cursor, problem=problem) from None

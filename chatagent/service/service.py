@@ -285,10 +285,10 @@ class AgentService:
         return self._setting.heads
 
     def heads(self) -> list[ThreadHead]:
-        """Return the heads of all threads, in any order."""
+        """Return the heads of all threads, in any order; what could be changed in them is a copy."""
         stored = {head.thread_id: head for head in self._setting.threads.heads() if head.thread_id not in self._threads}
         loaded = [each.backend.model.head for each in self._threads.values() if each.backend.model.exists]
-        return [*stored.values(), *loaded]
+        return [_own(head) for head in (*stored.values(), *loaded)]
 
     def send(self, request: SendRequest, client_data: object) -> RunReceipt:
         """Admit a user message (MP-3, MP-40)."""
@@ -429,11 +429,11 @@ class AgentService:
             created_at=self._setting.now(),
         )
         await self._setting.files.save(FileContent(info=info, body=bytes(body)))
-        return info
+        return info.model_copy(deep=True)
 
     async def read_file(self, file_id: str) -> FileContent:
         """Return a file with its bytes."""
-        return await self._setting.files.load(file_id)
+        return (await self._setting.files.load(file_id)).model_copy(deep=True)
 
     async def file_url(self, file_id: str) -> str | None:
         """Return a URL at which the file can be had, if its store makes one."""
@@ -469,7 +469,7 @@ class AgentService:
         renamed = ThreadHead.model_validate({**fields, "title": title})
         thread.backend.emit(ThreadUpdated(head=renamed, **thread.backend.stamp()))
         thread.flush()
-        return thread.backend.model.head
+        return _own(thread.backend.model.head)
 
     def delete(self, thread_id: str) -> None:
         """Delete a thread, and behind it the session (MP-22)."""
@@ -560,6 +560,11 @@ def _is_plain(message: UIMessage) -> bool:
     """Return whether a message holds nothing that could be changed, besides who owns it."""
     metadata = cast("Mapping[str, object]", message.metadata or {})
     return len(metadata) <= 1 and all(type(part) is TextUIPart for part in message.parts)
+
+
+def _own(head: ThreadHead) -> ThreadHead:
+    """Return a head that its reader may change."""
+    return copy.deepcopy(head) if head.metadata else head
 
 
 def _first_metadata(agent: ChatAgent[Any]) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import pytest
@@ -21,7 +21,7 @@ from chatagent.ui import TextUIPart, UIMessage
 from chatagent_test import create_mock_agent_client, given, reply
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from chatagent.client import Thread
     from chatagent.protocol import ThreadHead
@@ -210,6 +210,39 @@ async def test_the_list_has_pages_longer_than_one(mock: MockAgentClient) -> None
 
     assert len({head.thread_id for head in heads}) == 450
     assert len(mock.inspect.requests.list_threads()) == 3
+
+
+BAD_CALLS: dict[str, tuple[Callable[[AgentClient], Awaitable[object]], str]] = {
+    "a page of nothing": (lambda client: client.list_threads(limit=0), r"^`limit` is 0: "),
+    "a page that is too long": (lambda client: client.list_threads(limit=201), r"^`limit` is 201: "),
+    "a cursor of nobody's": (lambda client: client.list_threads(cursor="2"), r"^`cursor` is '2': no page has given it"),
+    "a part that is none": (
+        lambda client: client.thread("t-1").send([cast("Any", {"type": "text"})]),
+        r"^`message` is \[\{'type': 'text'\}\]: ",
+    ),
+    "data that is no JSON": (
+        lambda client: client.thread("t-1").send("x", client_data=object()),
+        r"^`value` is <object object at \w+>: it is no JSON data",
+    ),
+    "a body that is a text": (
+        lambda client: client.files.upload(filename="a", media_type="text/plain", body=cast("Any", "abc")),
+        r"^`body` is 'abc': give bytes, or an async iterable of them$",
+    ),
+    "a name that is none": (
+        lambda client: client.files.upload(filename=cast("Any", None), media_type="text/plain", body=b""),
+        r"^`file` is None: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+async def test_what_no_request_can_be_made_of_is_refused_by_its_name(mock: MockAgentClient, name: str) -> None:
+    call, text = BAD_CALLS[name]
+
+    with pytest.raises(InvalidArgumentError, match=text):
+        await call(mock.client)
+
+    assert (mock.inspect.thread("t-1"), mock.inspect.files()) == (None, ())
 
 
 async def test_a_client_closes_the_transport_that_is_its_own() -> None:

@@ -74,6 +74,19 @@ def with_note(values: Any) -> None:
     values.set(NOTES, Notes(note="fragile"))
 
 
+async def test_what_a_client_does_to_a_file_stays_with_it() -> None:
+    """MP-33."""
+    async with create_in_process_client(answering()) as mock:
+        made = await mock.client.files.upload(filename="a", media_type="text/plain", body=b"a", metadata={"k": [1]})
+        made.metadata["k"].append(2)
+        read = await mock.client.files.read(made.file_id)
+        read.info.metadata["k"].append(3)
+
+        kept = await mock.client.files.read(made.file_id)
+
+        assert kept.info.metadata == {"k": [1]}
+
+
 async def test_a_command_is_called_outside_of_any_turn() -> None:
     """MP-20: it sees the conversation, the locals and the call's client data, and leaves no trace."""
     model = MockLanguageModel([script.text("one"), script.hold("middle").text("two")])
