@@ -7,7 +7,7 @@ run, and messages that are none of the conversation's.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from chatagent.protocol import (
     RESERVED_KEY,
@@ -17,7 +17,7 @@ from chatagent.protocol import (
     mark_of,
     owned,
 )
-from chatagent.ui import ToolPart, UIMessage, cleanup_aborted_parts
+from chatagent.ui import DataUIPart, ToolPart, UIMessage, cleanup_aborted_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -95,7 +95,7 @@ class ChainWatch:
             return True
         run = model.runs.get(model.ownership(ours.id).run_id or "")
         clean = run is not None and run.status in ("failed", "aborted")
-        is_same = _plain(theirs, clean=clean) == _plain(ours, clean=clean)
+        is_same = _says_the_same(_plain(theirs, clean=clean), _plain(ours, clean=clean))
         if is_same:
             self._equal[ours.id] = theirs, ours
         return is_same
@@ -124,10 +124,10 @@ class ChainWatch:
                 if is_answer
                 else Ownership("user" if theirs.role == "user" else "lifecycle", "standalone")
             )
-            return owned(self._show(theirs), ownership)
+            return owned(self._show(_with_data_once(theirs)), ownership)
         if self._is_same(model, theirs, ours):
             return ours
-        return owned(_with_marks(self._show(theirs), ours), model.ownership(ours.id))
+        return owned(_with_marks(self._show(_with_data_once(theirs)), ours), model.ownership(ours.id))
 
 
 def _run_of(message: UIMessage) -> str | None:
@@ -139,6 +139,21 @@ def _place(merged: Sequence[UIMessage], before: Sequence[UIMessage]) -> int:
     """Return the place behind the last message that stood before."""
     ids = [message.id for message in merged]
     return next((ids.index(each.id) + 1 for each in reversed(before) if each.id in ids), 0)
+
+
+def _with_data_once(message: UIMessage) -> UIMessage:
+    """Return a message as clients show it: of data parts of one type and id there is the last, in the first's place."""
+    places: dict[tuple[str, str], int] = {}
+    parts: list[UIPart] = []
+    for part in message.parts:
+        key = (part.type, part.id) if isinstance(part, DataUIPart) and part.id is not None else None
+        if key in places:
+            parts[places[key]] = part
+            continue
+        if key is not None:
+            places[key] = len(parts)
+        parts.append(part)
+    return message if len(parts) == len(message.parts) else message.model_copy(update={"parts": tuple(parts)})
 
 
 def _with_marks(theirs: UIMessage, ours: UIMessage) -> UIMessage:
@@ -158,26 +173,53 @@ def _with_marks(theirs: UIMessage, ours: UIMessage) -> UIMessage:
     return theirs.model_copy(update={"parts": tuple(parts)})
 
 
-def _plain(message: UIMessage, *, clean: bool) -> tuple[object, ...]:
-    """Return what a message says, whoever's it is.
+class _Plain(NamedTuple):
+    """What a message says, whoever's it is.
 
-    Data parts are compared by themselves: the agent keeps those that its code wrote behind the answer, clients see them
-    where they came.
+    Data parts are compared by themselves: the agent keeps those that its code wrote behind the answer, each time one
+    more, clients see them where they came, and of one id only what came last.
     """
+
+    said: tuple[object, ...]
+    data: dict[tuple[str, str], list[object]]
+    """Data with an id: by type and id, all that there is of it."""
+    nameless: list[object]
+    """Data without an id."""
+
+
+def _says_the_same(theirs: _Plain, ours: _Plain) -> bool:
+    """Return whether the agent's message says what the thread's does, beyond the order of data."""
+    if theirs.said != ours.said or theirs.data.keys() != ours.data.keys():
+        return False
+    if any(shown[-1] not in theirs.data[key] for key, shown in ours.data.items()):
+        return False
+    rest = list(theirs.nameless)
+    for part in ours.nameless:
+        if part not in rest:
+            return False
+        rest.remove(part)
+    return not rest
+
+
+def _plain(message: UIMessage, *, clean: bool) -> _Plain:
+    """Return what a message says."""
     wire = (cleanup_aborted_parts(message) if clean else message).to_wire()
     told = cast("dict[str, object]", wire.get("metadata") or {})
     metadata = {key: value for key, value in told.items() if key != RESERVED_KEY}
     parts: list[object] = []
-    data: dict[object, object] = {}
+    data: dict[tuple[str, str], list[object]] = {}
+    nameless: list[object] = []
     for part in cast("list[dict[str, Any]]", wire["parts"]):
         kind = str(part["type"])
         if is_reserved(kind):
             continue
-        if kind.startswith("data-"):
-            data[(kind, part.get("id", len(data)))] = part
+        if kind.startswith("data-") and "id" in part:
+            data.setdefault((kind, part["id"]), []).append(part)
+        elif kind.startswith("data-"):
+            nameless.append(part)
         else:
             parts.append(_plain_part(part))
-    return wire["role"], metadata, parts, data
+    return _Plain((wire["role"], metadata, parts), data, nameless)
 
 
 def _plain_part(part: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from chatagent.agent import CONTEXT_TYPE, RUN_METADATA_TYPE, SUSPEND_TYPE
@@ -122,6 +123,8 @@ class Tap:
         self._early: list[Chunk] = []
         """What came before the message had begun."""
         self._at_boot = False
+        self._boot: list[DataChunk] = []
+        """What the agent has said before there was an answer, for the turn that comes."""
         self._asked: dict[str, tuple[str, object]] = {}
         """What calls of the turn ask the client: the question and what it shows, by the call's id."""
         self._resolve_run()
@@ -176,13 +179,18 @@ class Tap:
         if header(record, RUN_BOOT_ID) is not None:
             self.forget_turn()
             self._at_boot = True
+            self._boot.clear()
         answers = header(record, TURN_IN_EVENT_ID)
         if answers is not None and answers.isdecimal():
             self._turn_begins(int(answers))
         return True
 
     def _turn_begins(self, in_seq: int) -> None:
+        behind = [] if self._message_id is not None else self._early[:]
         self.forget_turn()
+        for chunk in behind:
+            self._tell_beside(chunk)  # it was not the beginning of this one
+        self._early, self._boot = [*self._boot], []
         self._turn = in_seq
         entry = self._active()
         if entry is not None and entry.in_seq is None:
@@ -197,11 +205,33 @@ class Tap:
     def _take_stray(self, record: Record) -> None:
         """Take a chunk that says of no turn that it belongs to it: it may be the beginning of one that does not say."""
         entry = self._active()
-        if self._turn is not None or self._at_boot or entry is None or entry.in_seq is None:
-            return
-        self._run_id = entry.run_id
         chunk: Any = record.data
-        self._note(_parsed(cast("dict[str, Any]", chunk)) if type(chunk) is dict else chunk)
+        if type(chunk) is dict:
+            chunk = _parsed(cast("dict[str, Any]", chunk))
+        if self._at_boot:
+            self._tell_with(None, chunk)
+        elif self._turn is None and (entry is None or entry.in_seq is None):
+            self._tell_beside(chunk)
+        elif self._turn is None and entry is not None:
+            self._run_id = entry.run_id
+            self._note(chunk)
+
+    def _tell_beside(self, chunk: object) -> None:
+        """Tell what came outside of turns with the last answer, or with the first one if there is none yet."""
+        model = self._backend.model
+        answers = (each for each in reversed(model.message_ids()) if model.ownership(each).relation == "output")
+        self._tell_with(next(answers, None), chunk)
+
+    def _tell_with(self, message_id: str | None, chunk: object) -> None:
+        """Tell data with a message, or with the one to come; nothing keeps it, since the agent does not."""
+        if not isinstance(chunk, DataChunk) or is_reserved(chunk.type):
+            return  # what else there is makes sense inside an answer only
+        told = replace(copy.deepcopy(chunk), transient=True)
+        if message_id is None:
+            self._boot.append(told)
+        else:
+            run_id = self._backend.model.ownership(message_id).run_id or ""
+            self._backend.chunk(run_id, message_id, told, "lifecycle")
 
     # Chunks -------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from pydantic import BaseModel
@@ -78,9 +78,9 @@ async def test_what_a_client_does_to_a_file_stays_with_it() -> None:
     """MP-33."""
     async with create_in_process_client(answering()) as mock:
         made = await mock.client.files.upload(filename="a", media_type="text/plain", body=b"a", metadata={"k": [1]})
-        made.metadata["k"].append(2)
+        cast("Any", made.metadata["k"]).append(2)
         read = await mock.client.files.read(made.file_id)
-        read.info.metadata["k"].append(3)
+        cast("Any", read.info.metadata["k"]).append(3)
 
         kept = await mock.client.files.read(made.file_id)
 

@@ -9,9 +9,11 @@ from pydantic import BaseModel
 
 from chatagent import chat, stream_text
 from chatagent.errors import InvalidArgumentError
+from chatagent.protocol import GenerationMessageChunk
 from chatagent.service import AgentService
 from chatagent.ui import DataChunk, DataUIPart, TextUIPart, UIMessage
-from chatagent_test import MockLanguageModel, create_in_process_client, script
+from chatagent.waiting import Gate
+from chatagent_test import ChunkStream, MockLanguageModel, create_in_process_client, script
 from service.agents import TOOLS, answering, events_of, texts_of
 
 if TYPE_CHECKING:
@@ -112,6 +114,108 @@ async def test_data_that_hooks_write_is_part_of_the_answer_wherever_it_came() ->
         told = events_of(mock)
         assert "data-hint" in told
         assert "state.changed" not in told
+
+
+async def test_data_of_one_id_is_what_was_told_last_whoever_wrote_it() -> None:
+    """MP-5, MP-25: the conversation keeps all that code wrote, the thread shows what clients were told."""
+
+    @chat.agent(id="support")
+    async def agent(event: Any) -> ChunkStream:
+        for percent in (10, 50):
+            chat.response.write({"type": "data-done", "id": "p", "data": percent})
+        chat.response.write({"type": "data-note", "data": "first"})
+        chunks = [
+            {"type": "start"},
+            {"type": "data-note", "data": "second"},
+            {"type": "data-done", "id": "p", "data": 99},
+        ]
+        return ChunkStream([*chunks, {"type": "finish"}])
+
+    async with create_in_process_client(agent) as mock:
+        thread = mock.client.thread("t-1")
+        await (await thread.send("hi")).wait_until_idle()
+        await mock.harness.settle()
+
+        state = await thread.refresh()
+
+        data = [(part.type, part.data) for part in state.messages[-1].parts if isinstance(part, DataUIPart)]
+        assert data == [("data-done", 99), ("data-note", "first"), ("data-note", "second")]
+        assert "state.changed" not in events_of(mock)
+
+
+async def test_a_message_that_is_taken_over_has_data_of_one_id_once() -> None:
+    """MP-25, DM-25."""
+
+    def make(model: MockLanguageModel) -> ChatAgent[Any]:
+        agent = answering()(model)
+
+        @agent.on_turn_start
+        def count(event: Any) -> None:
+            for percent in (10, 50):
+                event.writer.write({"type": "data-done", "id": "p", "data": percent})
+
+        @agent.on_turn_complete
+        def shout(event: Any) -> None:
+            *before, answer = event.ui_messages
+            parts = [TextUIPart(text="HELLO") if isinstance(part, TextUIPart) else part for part in answer.parts]
+            chat.history.set([*before, answer.model_copy(update={"parts": tuple(parts)})])
+
+        return agent
+
+    async with create_in_process_client(make, model=script.text("Hello.")) as mock:
+        thread = mock.client.thread("t-1")
+        await (await thread.send("hi")).wait_until_idle()
+        await mock.harness.settle()
+
+        state = await thread.refresh()
+
+        assert state.messages[-1].text == "HELLO"
+        assert [part.data for part in state.messages[-1].parts if isinstance(part, DataUIPart)] == [50]
+
+
+async def test_data_that_is_written_outside_of_turns_is_told_and_not_kept() -> None:
+    """MP-5: at a boot with the answer to come, behind a turn with the last one."""
+    deferred = Gate("the test's go")
+
+    def make(model: MockLanguageModel) -> ChatAgent[Any]:
+        agent = answering()(model)
+
+        @agent.on_boot
+        def boot(event: Any) -> None:
+            chat.response.write({"type": "data-boot", "data": 1})
+
+        @agent.on_turn_complete
+        def behind(event: Any) -> None:
+            chat.response.write({"type": "data-behind", "data": 2})
+            chat.defer(later())
+
+        return agent
+
+    async def later() -> None:
+        await deferred.wait()
+        chat.response.write({"type": "data-later", "id": "l", "data": 3})
+
+    async with create_in_process_client(make, model=[script.text("one"), script.text("two")]) as mock:
+        thread = mock.client.thread("t-1")
+        async with thread.watch() as updates:
+            run = await thread.send("hi")
+            await run.wait_until_idle()
+            deferred.open()
+            await mock.harness.settle()
+            told: list[tuple[str, str, object]] = []
+            async for update in updates:
+                event = update.event
+                if isinstance(event, GenerationMessageChunk) and isinstance(event.chunk, DataChunk):
+                    told.append((event.chunk.type, event.run_id, event.chunk.transient))
+                if told and told[-1][0] == "data-later":
+                    break
+
+        state = await (await thread.send("again")).wait_until_idle()
+        await mock.harness.settle()
+
+        assert told == [(name, run.run_id, True) for name in ("data-boot", "data-behind", "data-later")]
+        assert not [part for message in state.messages for part in message.parts if isinstance(part, DataUIPart)]
+        assert "state.changed" not in events_of(mock)
 
 
 async def test_a_turn_that_says_nothing_is_completed() -> None:
