@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chatagent.service.errors import ServiceStateError
+from chatagent.service.errors import ServiceLoopError, ServiceStateError
 from chatagent.service.files import DirectoryFileStore, FileStore, InMemoryFileStore
 from chatagent.service.service import AgentService
 from chatagent.service.setting import RunSurroundings
@@ -25,6 +25,7 @@ __all__ = [
     "InProcessTransport",
     "OutboxEntry",
     "RunSurroundings",
+    "ServiceLoopError",
     "ServiceStateError",
     "StoredThread",
     "TapState",

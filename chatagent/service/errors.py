@@ -2,6 +2,7 @@
 
 ```text
 ChatAgentError
+├── ServiceLoopError               the service runs in another event loop (RuntimeError)
 └── ServiceStateError              the service is not open (RuntimeError)
 ```
 """
@@ -10,12 +11,25 @@ from __future__ import annotations
 
 from chatagent.errors import ChatAgentError
 
-__all__ = ["ServiceStateError"]
+__all__ = ["ServiceLoopError", "ServiceStateError"]
+
+
+class ServiceLoopError(ChatAgentError, RuntimeError):
+    """A service was used from another event loop than the one that it was opened in; nothing was done."""
+
+    def __init__(self, *, operation: str) -> None:
+        super().__init__(
+            f"{operation}: the service was opened in another event loop, and its answers would wake nobody here; use "
+            "it in that loop, from another thread by way of anyio.from_thread"
+        )
+        self.operation = operation
 
 
 class ServiceStateError(ChatAgentError, RuntimeError):
     """The service is not open; nothing was done."""
 
     def __init__(self, *, operation: str) -> None:
-        super().__init__(f"{operation}: the service is not open; use it inside `async with AgentService(...)`")
+        super().__init__(
+            f"{operation}: the service is not open; use it, or the client that was made with it, inside `async with`"
+        )
         self.operation = operation

@@ -50,7 +50,7 @@ from chatagent.protocol import (
     tool_name_of,
 )
 from chatagent.service.answers import answers_of
-from chatagent.service.errors import ServiceStateError
+from chatagent.service.errors import ServiceLoopError, ServiceStateError
 from chatagent.service.files import FileStore, InMemoryFileStore
 from chatagent.service.provenance import ToolLooks
 from chatagent.service.runs import RunHost
@@ -60,6 +60,7 @@ from chatagent.service.thread import ServiceThread
 from chatagent.service.transport import InProcessTransport
 from chatagent.session import InMemorySessionStore, InMemorySnapshotStore, SessionStore, SnapshotStore
 from chatagent.task import LocalValues
+from chatagent.tasks import current_loop
 from chatagent.ui import DataChunk, TextUIPart, ToolPart, UIMessage, problem_of, to_wire
 
 if TYPE_CHECKING:
@@ -144,10 +145,13 @@ class AgentService:
         self._first_metadata = _first_metadata(agent)
         self._threads: dict[str, ServiceThread] = {}
         self._host = RunHost(self._setting, self.thread)
-        self._is_open = False
+        self._is_open = self.was_closed = False
+        self._loop: object = None
+        """The event loop that it runs in."""
 
     async def __aenter__(self) -> Self:
         setting = self._setting
+        self._loop, self.was_closed = current_loop(), False
         await setting.sessions.__aenter__()
         self._is_open = True
         setting.heads.skip_to(setting.threads.head_seq())
@@ -166,7 +170,7 @@ class AgentService:
         """End every watch and every run; what is under way is still stored, and a service to come goes on with it."""
         if not self._is_open:
             return
-        self._is_open = False
+        self._is_open, self.was_closed = False, True
         with CancelScope(shield=True):  # each wait in it has a limit
             await self._host.close()
             await self._setting.tasks.close()
@@ -225,13 +229,16 @@ class AgentService:
         return frozenset(self._manifest.profiles)
 
     def check_open(self, operation: str) -> None:
-        """Refuse what comes while the service is not open.
+        """Refuse what comes while the service is not open, or from another event loop.
 
         Raises:
-            ServiceStateError: it is not.
+            ServiceStateError: it is not open.
+            ServiceLoopError: it was opened in another event loop.
         """
         if not self._is_open:
             raise ServiceStateError(operation=operation)
+        if current_loop() != self._loop:
+            raise ServiceLoopError(operation=operation)
 
     @property
     def untold_errors(self) -> tuple[BaseException, ...]:

@@ -151,12 +151,16 @@ class InProcessTransport:
 
         Raises:
             ClientClosedError: the transport or the service is closed.
+            ServiceStateError: the service was not opened yet.
+            ServiceLoopError: the service runs in another event loop.
             UnsupportedOperationError: the service has not got the profile.
         """
-        if self._is_closed or not self._service.is_open:
+        service = self._service
+        if self._is_closed or (service.was_closed and not service.is_open):
             raise ClientClosedError(operation=operation)
+        service.check_open(operation)
         profile = PROFILE_OF.get(operation, "core")
-        if profile not in self._service.profiles:
+        if profile not in service.profiles:
             raise UnsupportedOperationError(operation=operation, profile=profile)
 
     def opened(self, cursor: LogCursor[Any]) -> None:

@@ -288,10 +288,15 @@ async def test_a_thread_that_nobody_uses_costs_the_service_no_task() -> None:
 async def test_a_service_that_is_not_open_refuses_with_advice() -> None:
     service = AgentService(answering()(MockLanguageModel()))
 
-    with pytest.raises(ServiceStateError, match=r"^start_run: the service is not open; use it inside `async with"):
+    with pytest.raises(ServiceStateError, match=r"^start_run: the service is not open; use it, or the client"):
         await service.start_run("t-1", "hi")
-    with pytest.raises(ClientClosedError):
+    with pytest.raises(ServiceStateError, match=r"^get_thread: the service is not open; use it, or the client"):
         await service.transport().get_thread("t-1")
+    async with service:
+        transport = service.transport()
+
+    with pytest.raises(ClientClosedError):
+        await transport.get_thread("t-1")
 
 
 async def test_a_store_that_refuses_for_a_while_loses_nothing() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from chatagent import chat
@@ -22,7 +23,14 @@ from chatagent.protocol import (
     event_to_wire,
     parse_thread_event,
 )
-from chatagent.service import AgentService, InMemoryThreadStore, InProcessTransport, ThreadWrite
+from chatagent.service import (
+    AgentService,
+    InMemoryThreadStore,
+    InProcessTransport,
+    ServiceLoopError,
+    ServiceStateError,
+    ThreadWrite,
+)
 from chatagent.tasks import OwnedTask
 from chatagent.ui import TextDelta
 from chatagent_test import MockLanguageModel, create_in_process_client, script
@@ -390,3 +398,31 @@ async def test_a_cancelled_owner_still_leaves_no_task_behind() -> None:
 
     assert scope.cancelled_caught
     assert service._setting.tasks.active == set()  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_a_call_from_another_event_loop_is_refused_at_once() -> None:
+    async with create_in_process_client(answering(), wait_timeout=3600) as mock:
+
+        async def elsewhere() -> object:
+            with pytest.raises(
+                ServiceLoopError, match=r"^get_thread: the service was opened in another event loop, and its"
+            ):
+                await mock.client.thread("t-1").send("x")
+            with pytest.raises(ServiceLoopError):
+                async with mock.transport.watch_thread("t-1", after=0):
+                    pass
+            with pytest.raises(ServiceLoopError):
+                await mock.service.start_run("t-1", "x")
+            return True
+
+        assert await anyio.to_thread.run_sync(lambda: anyio.run(elsewhere))
+        assert await mock.transport.get_thread("t-1") is None
+
+
+async def test_a_client_whose_service_is_not_open_yet_says_so() -> None:
+    mock = create_in_process_client(answering())
+
+    with pytest.raises(
+        ServiceStateError, match=r"^get_thread: the service is not open; use it, or the client that was"
+    ):
+        await mock.client.thread("t-1").send("x")
