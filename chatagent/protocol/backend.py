@@ -23,10 +23,11 @@ from chatagent.protocol.ownership import (
     action_records,
     mark_of,
     owned,
+    ownership_of,
     suspension_chunk,
 )
 from chatagent.protocol.reducer import ThreadModel
-from chatagent.ui import Chunk, ToolApprovalResponse, ToolOutputAvailable, UIMessage
+from chatagent.ui import UNSET, Chunk, ToolApprovalResponse, ToolOutputAvailable, ToolPart, UIMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -232,6 +233,10 @@ class BackendThread:
         self.emit(e.GenerationStarted(run=run, operation=self.operation(run.run_id), **stamp))
         return run
 
+    def goes_on(self, run_id: str, operation: Operation) -> None:
+        """Take it that the current generation of a run answers this: the thread was loaded in the middle of it."""
+        self._operations[run_id] = operation
+
     def operation(self, run_id: str) -> Operation:
         """Return what the current generation of a run answers."""
         return self._operations.get(run_id) or _OPERATIONS[self.model.runs[run_id].initiator]
@@ -308,7 +313,8 @@ class BackendThread:
         for action in self.model.actions:
             if action.action_id == action_id:
                 return action
-        raise ActionNotPendingError(action_id=action_id, reason=self._closed_actions.get(action_id, "unknown"))
+        reason = self._closed_actions.get(action_id) or _why_closed(self.model, action_id)
+        raise ActionNotPendingError(action_id=action_id, reason=reason)
 
     def resolve(self, action_id: str, value: object) -> tuple[Run | None, int]:
         """Answer a pending action; with the last one its run resumes (PA-4).
@@ -338,6 +344,30 @@ class BackendThread:
         told = replace(event, **stamp)
         self.publish(told)
         self.model.skip_to(told.seq)
+
+
+def _why_closed(model: ThreadModel, action_id: str) -> ActionProblem:
+    """Say why an action is not pending by what the messages tell, for a thread that was loaded since it was."""
+    for message in model.messages():
+        for part in message.parts:
+            mark = mark_of(part)
+            approval = part.approval if isinstance(part, ToolPart) else None
+            if mark is not None and mark.action_id == action_id:
+                is_answered = mark.resolution is not UNSET or _has_output(message, mark.tool_call_id)
+            elif approval is not None and approval.id == action_id:
+                is_answered = approval.approved is not None
+            else:
+                continue
+            run = model.runs.get(ownership_of(message).run_id or "")
+            if is_answered or run is None or run.status != "aborted":
+                return "resolved" if is_answered else "unknown"
+            return "superseded" if run.abort_reason == "superseded" else "aborted"
+    return "unknown"
+
+
+def _has_output(message: UIMessage, tool_call_id: str) -> bool:
+    calls = (part for part in message.parts if isinstance(part, ToolPart) and part.tool_call_id == tool_call_id)
+    return any(call.state != "input-available" for call in calls)
 
 
 def _answer_chunk(model: ThreadModel, action: ActionRecord, value: object) -> Chunk:

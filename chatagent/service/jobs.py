@@ -27,13 +27,14 @@ class Jobs:
     def __init__(self, tasks: ServiceTasks, name: str) -> None:
         self._tasks, self._name = tasks, name
         self._waiting: deque[Callable[[], Awaitable[None]]] = deque()
-        self._is_busy = False
+        self.is_busy = False
+        """Whether there is something to be done."""
 
     def add(self, job: Callable[[], Awaitable[None]]) -> None:
         """Do this once the jobs before it are done; its errors are logged."""
         self._waiting.append(job)
-        if not self._is_busy:
-            self._is_busy = True
+        if not self.is_busy:
+            self.is_busy = True
             self._tasks.start(self._work, name=f"the jobs of {self._name}")
 
     async def _work(self) -> None:
@@ -45,4 +46,4 @@ class Jobs:
                 except Exception:  # a job tells its failures itself; what is left is a fault of a store
                     logger.exception("a job of %s failed", self._name)
         finally:
-            self._is_busy = False
+            self.is_busy = False

@@ -54,6 +54,11 @@ class Journal:
         self.wants_snapshot = False
         """Whether the next write brings the whole thread."""
 
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether something has happened that is not stored."""
+        return bool(self._events or self._heads or self._receipts or self.is_dirty)
+
     def take(self, event: ThreadEvent) -> None:
         """Take an event that is part of the thread."""
         self._events.append(event)
@@ -72,7 +77,7 @@ class Journal:
         Raises:
             TransportUnavailableError: the store refused; the watches have seen nothing.
         """
-        if not (self._events or self._heads or self._receipts or self.is_dirty):
+        if not self.has_unsaved:
             return
         outbox, tap = self._state()
         setting = self._setting

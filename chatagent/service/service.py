@@ -52,6 +52,7 @@ from chatagent.protocol import (
 from chatagent.service.answers import answers_of
 from chatagent.service.errors import ServiceLoopError, ServiceStateError
 from chatagent.service.files import FileStore, InMemoryFileStore
+from chatagent.service.loaded import LoadedThreads
 from chatagent.service.provenance import ToolLooks
 from chatagent.service.runs import RunHost
 from chatagent.service.setting import RunSurroundings, ServiceSetting
@@ -105,6 +106,8 @@ class AgentService:
         files: where files are kept; in memory by default.
         clock: the time; the system's by default.
         event_log_size: how many events of a thread a watch can go back.
+        loaded_threads: about how many threads are kept in memory beside those that are in use; the others are read from
+            the store again when they are asked for.
         surroundings: what else the agent's runs are given.
     """
 
@@ -118,8 +121,12 @@ class AgentService:
         files: FileStore | None = None,
         clock: Clock | None = None,
         event_log_size: int = 1_000,
+        loaded_threads: int = 1_000,
         surroundings: RunSurroundings | None = None,
     ) -> None:
+        for name, value in (("event_log_size", event_log_size), ("loaded_threads", loaded_threads)):
+            if value < 1:
+                raise InvalidArgumentError(argument=name, value=value, problem="it is 1 or more")
         clock = clock or SystemClock()
         if sessions is None:
             memory = InMemorySessionStore(clock=clock)
@@ -143,7 +150,7 @@ class AgentService:
         )
         self._looks = ToolLooks(self.contract)
         self._first_metadata = _first_metadata(agent)
-        self._threads: dict[str, ServiceThread] = {}
+        self._threads = LoadedThreads(self._load, loaded_threads)
         self._host = RunHost(self._setting, self.thread)
         self._is_open = self.was_closed = False
         self._loop: object = None
@@ -183,7 +190,7 @@ class AgentService:
         Args:
             error: makes the error of each watch.
         """
-        for log in (self._setting.heads, *(thread.backend.log for thread in self._threads.values())):
+        for log in (self._setting.heads, *(thread.backend.log for thread in self._threads.all())):
             log.cut(error)
 
     def transport(self, *, client_data: object = None) -> InProcessTransport:
@@ -252,10 +259,10 @@ class AgentService:
 
     def thread(self, thread_id: str) -> ServiceThread:
         """Return a thread, whether it exists for clients or not."""
-        thread = self._threads.get(thread_id)
-        if thread is None:
-            thread = self._threads[thread_id] = ServiceThread(thread_id, self._setting, self._looks, self._host)
-        return thread
+        return self._threads.get(thread_id)
+
+    def _load(self, thread_id: str) -> ServiceThread:
+        return ServiceThread(thread_id, self._setting, self._looks, self._host)
 
     def existing(self, thread_id: str) -> ServiceThread:
         """Return a thread that exists.
@@ -294,7 +301,7 @@ class AgentService:
     def heads(self) -> list[ThreadHead]:
         """Return the heads of all threads, in any order; what could be changed in them is a copy."""
         stored = {head.thread_id: head for head in self._setting.threads.heads() if head.thread_id not in self._threads}
-        loaded = [each.backend.model.head for each in self._threads.values() if each.backend.model.exists]
+        loaded = [each.backend.model.head for each in self._threads.all() if each.backend.model.exists]
         return [_own(head) for head in (*stored.values(), *loaded)]
 
     def send(self, request: SendRequest, client_data: object) -> RunReceipt:

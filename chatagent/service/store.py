@@ -146,12 +146,8 @@ class InMemoryThreadStore:
 
     def heads(self) -> Sequence[ThreadHead]:
         """Return the heads of all threads that exist."""
-        found: list[ThreadHead] = []
-        for thread_id, kept in self._threads.items():
-            model = model_of(thread_id, kept.stored())
-            if model.exists:
-                found.append(model.head)
-        return found
+        heads = (kept.head(thread_id) for thread_id, kept in self._threads.items())
+        return [head for head in heads if head is not None]
 
     def unsettled(self) -> Collection[str]:
         """Return the ids of the threads whose outbox is not empty."""
@@ -165,7 +161,7 @@ class InMemoryThreadStore:
 class _Kept:
     """One thread in memory."""
 
-    __slots__ = ("events", "outbox", "receipts", "seq", "snapshot", "tap")
+    __slots__ = ("_head", "_head_is_known", "events", "outbox", "receipts", "seq", "snapshot", "tap")
 
     def __init__(self) -> None:
         self.snapshot: ThreadSnapshot | None = None
@@ -174,6 +170,15 @@ class _Kept:
         self.outbox: tuple[OutboxEntry, ...] = ()
         self.tap = TapState()
         self.receipts: OrderedDict[str, Receipt] = OrderedDict()
+        self._head: ThreadHead | None = None
+        self._head_is_known = False
+
+    def head(self, thread_id: str) -> ThreadHead | None:
+        """Return the thread's head, made anew only after a write; `None` if the thread does not exist."""
+        if not self._head_is_known:
+            model = model_of(thread_id, self.stored())
+            self._head, self._head_is_known = model.head if model.exists else None, True
+        return self._head
 
     def stored(self) -> StoredThread:
         return StoredThread(
@@ -186,6 +191,7 @@ class _Kept:
         )
 
     def take(self, write: ThreadWrite, log_size: int) -> None:
+        self._head_is_known = False
         for event in write.events:
             self.events.append(event)
             self.seq = max(self.seq, event.seq)

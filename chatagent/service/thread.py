@@ -112,6 +112,9 @@ class ServiceThread:
             log.skip_to(stored.seq)
         backend.receipts.update(stored.receipts)
         self.outbox = unsettled_entries(stored.outbox, backend.model)
+        for entry in self.outbox.values():
+            backend.goes_on(entry.run_id, entry.operation)
+            self.client_data = entry.payload.get("metadata")  # an answer of the client's brings none of its own
         for run in backend.model.runs.values():
             self._note_unsent(run)
         self._last_in = stored.tap.in_seq
@@ -134,6 +137,28 @@ class ServiceThread:
         """Remember the input of a run that never reached the agent."""
         if run.input_message_id is not None and run.error is not None and run.error.code == APPEND_FAILED:
             self._unsent.add(run.input_message_id)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nobody uses the thread and all of it is stored, so that it can be let go and loaded again.
+
+        What waits for the client is at rest too: its answer loads the thread.
+        """
+        return not (
+            self.hosted is not None
+            or self.jobs.is_busy
+            or self._tool_data_open
+            or self._settled_chain is not None
+            or self._journal.has_unsaved
+            or self.backend.log.watchers
+            or self._is_at_work
+            or any(task is not None and not task.done for task in (self._reader, self._retry))
+        )
+
+    @property
+    def _is_at_work(self) -> bool:
+        """Whether the agent has something to answer; what waits for the client costs nothing meanwhile."""
+        return any(run.status != "waiting" for run in self.backend.model.live.values())
 
     # Storing ------------------------------------------------------------------------------------------------------
 
@@ -356,7 +381,7 @@ class ServiceThread:
 
     def rest(self) -> None:
         """Stop following: nobody is at work on the session (MP-43)."""
-        if self._reader is not None and not self.backend.model.live:
+        if self._reader is not None and not self._is_at_work:
             self._reader.cancel()
             self._reader = None
 
