@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chatagent.service.errors import ServiceLoopError, ServiceStateError
+from chatagent.service.errors import ServiceLoopError, ServiceStateError, ThreadStoreBusyError
 from chatagent.service.files import DirectoryFileStore, FileStore, InMemoryFileStore
 from chatagent.service.service import AgentService
 from chatagent.service.setting import RunSurroundings
@@ -30,5 +30,6 @@ __all__ = [
     "StoredThread",
     "TapState",
     "ThreadStore",
+    "ThreadStoreBusyError",
     "ThreadWrite",
 ]

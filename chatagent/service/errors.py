@@ -3,7 +3,8 @@
 ```text
 ChatAgentError
 ├── ServiceLoopError               the service runs in another event loop (RuntimeError)
-└── ServiceStateError              the service is not open (RuntimeError)
+├── ServiceStateError              the service is not open (RuntimeError)
+└── ThreadStoreBusyError           another service is open on the store of threads (RuntimeError)
 ```
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from chatagent.errors import ChatAgentError
 
-__all__ = ["ServiceLoopError", "ServiceStateError"]
+__all__ = ["ServiceLoopError", "ServiceStateError", "ThreadStoreBusyError"]
 
 
 class ServiceLoopError(ChatAgentError, RuntimeError):
@@ -33,3 +34,13 @@ class ServiceStateError(ChatAgentError, RuntimeError):
             f"{operation}: the service is not open; use it, or the client that was made with it, inside `async with`"
         )
         self.operation = operation
+
+
+class ThreadStoreBusyError(ChatAgentError, RuntimeError):
+    """A store of threads is another service's; neither was changed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "another service is open on this store of threads, and two would number its events twice; close that one "
+            "first, or give each a store of its own"
+        )

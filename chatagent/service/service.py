@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from anyio import CancelScope, EndOfStream
 from pydantic_core import to_jsonable_python
@@ -50,6 +50,7 @@ from chatagent.protocol import (
     tool_name_of,
 )
 from chatagent.service.answers import answers_of
+from chatagent.service.copies import own_head, own_snapshot
 from chatagent.service.errors import ServiceLoopError, ServiceStateError
 from chatagent.service.files import FileStore, InMemoryFileStore
 from chatagent.service.loaded import LoadedThreads
@@ -97,6 +98,8 @@ PROFILES: tuple[Profile, ...] = ("core", "watch", "heads", "regeneration", "acti
 
 class AgentService:
     """Keeps the threads of one agent, and runs it. Use it as an async context manager.
+
+    A store of threads belongs to one service at a time; opening another one on it is a `ThreadStoreBusyError`.
 
     Args:
         agent: what answers.
@@ -158,11 +161,20 @@ class AgentService:
 
     async def __aenter__(self) -> Self:
         setting = self._setting
+        setting.threads.open()
         self._loop, self.was_closed = current_loop(), False
-        await setting.sessions.__aenter__()
+        try:
+            await setting.sessions.__aenter__()
+        except BaseException:
+            setting.threads.close()
+            raise
         self._is_open = True
-        setting.heads.skip_to(setting.threads.head_seq())
-        await setting.sessions.recover()
+        try:
+            setting.heads.skip_to(setting.threads.head_seq())
+            await setting.sessions.recover()
+        except BaseException:
+            await self.aclose()
+            raise
         self._host.start()
         for thread_id in tuple(setting.threads.unsettled()):
             self.thread(thread_id).revive()
@@ -179,10 +191,13 @@ class AgentService:
             return
         self._is_open, self.was_closed = False, True
         with CancelScope(shield=True):  # each wait in it has a limit
-            await self._host.close()
-            await self._setting.tasks.close()
-            self.cut_watches(EndOfStream)
-            await self._setting.sessions.__aexit__(None, None, None)
+            try:
+                await self._host.close()
+                await self._setting.tasks.close()
+                self.cut_watches(EndOfStream)
+                await self._setting.sessions.__aexit__(None, None, None)
+            finally:
+                self._setting.threads.close()
 
     def cut_watches(self, error: Callable[[], Exception]) -> None:
         """End every open watch at once, with this error; clients open theirs again after a lost connection.
@@ -283,10 +298,7 @@ class AgentService:
         model = self.thread(thread_id).backend.model
         if not model.exists:
             return None
-        kept = model.snapshot()
-        messages = tuple(each if _is_plain(each) else copy.deepcopy(each) for each in kept.messages)
-        rest = {name: copy.deepcopy(getattr(kept, name)) for name in ("thread", "runs", "actions")}
-        return kept.model_copy(update={"messages": messages, **rest})
+        return own_snapshot(model.snapshot())
 
     def log(self, thread_id: str) -> EventLog[ThreadEvent]:
         """Return the log of a thread's events."""
@@ -302,7 +314,7 @@ class AgentService:
         """Return the heads of all threads, in any order; what could be changed in them is a copy."""
         stored = {head.thread_id: head for head in self._setting.threads.heads() if head.thread_id not in self._threads}
         loaded = [each.backend.model.head for each in self._threads.all() if each.backend.model.exists]
-        return [_own(head) for head in (*stored.values(), *loaded)]
+        return [own_head(head) for head in (*stored.values(), *loaded)]
 
     def send(self, request: SendRequest, client_data: object) -> RunReceipt:
         """Admit a user message (MP-3, MP-40)."""
@@ -483,7 +495,7 @@ class AgentService:
         renamed = ThreadHead.model_validate({**fields, "title": title})
         thread.backend.emit(ThreadUpdated(head=renamed, **thread.backend.stamp()))
         thread.flush()
-        return _own(thread.backend.model.head)
+        return own_head(thread.backend.model.head)
 
     def delete(self, thread_id: str) -> None:
         """Delete a thread, and behind it the session (MP-22)."""
@@ -568,17 +580,6 @@ class AgentService:
     def _run_metadata(self) -> Mapping[str, object]:
         """Return what a run begins with: a copy of its own (MP-24)."""
         return copy.deepcopy(self._first_metadata)
-
-
-def _is_plain(message: UIMessage) -> bool:
-    """Return whether a message holds nothing that could be changed, besides who owns it."""
-    metadata = cast("Mapping[str, object]", message.metadata or {})
-    return len(metadata) <= 1 and all(type(part) is TextUIPart for part in message.parts)
-
-
-def _own(head: ThreadHead) -> ThreadHead:
-    """Return a head that its reader may change."""
-    return copy.deepcopy(head) if head.metadata else head
 
 
 def _first_metadata(agent: ChatAgent[Any]) -> dict[str, object]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from chatagent.protocol import ThreadDeleted, ThreadModel, is_settled
+from chatagent.service.errors import ThreadStoreBusyError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -97,6 +98,18 @@ class ThreadStore(Protocol):
     They are called inside the service's own steps and must not wait. What `write` has returned from is kept.
     """
 
+    def open(self) -> None:
+        """Take the store for one service. A store that outlives its process gives up the claim of one that has died.
+
+        Raises:
+            ThreadStoreBusyError: another service has it.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give the store back; the next service may open it."""
+        ...
+
     def load(self, thread_id: str) -> StoredThread | None:
         """Return a thread; `None` if nothing was ever stored of it."""
         ...
@@ -129,6 +142,17 @@ class InMemoryThreadStore:
         self._log_size = log_size
         self._threads: dict[str, _Kept] = {}
         self._head_seq = 0
+        self._is_open = False
+
+    def open(self) -> None:
+        """Take the store for one service."""
+        if self._is_open:
+            raise ThreadStoreBusyError
+        self._is_open = True
+
+    def close(self) -> None:
+        """Give the store back."""
+        self._is_open = False
 
     def load(self, thread_id: str) -> StoredThread | None:
         """Return a thread; `None` if nothing was ever stored of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 import pytest
@@ -11,8 +11,8 @@ from chatagent import chat
 from chatagent.agent import RecoveryResult
 from chatagent.client import AgentClient
 from chatagent.protocol import ClientClosedError, TransportUnavailableError
-from chatagent.service import AgentService, InMemoryThreadStore, ServiceStateError, ThreadWrite
-from chatagent.session import InMemorySessionStore, InMemorySnapshotStore
+from chatagent.service import AgentService, InMemoryThreadStore, ServiceStateError, ThreadStoreBusyError, ThreadWrite
+from chatagent.session import InMemorySessionStore, InMemorySnapshotStore, RunRef
 from chatagent_test import MockLanguageModel, VirtualClock, create_in_process_client, script
 from service.agents import answering, events_of, texts_of
 
@@ -416,3 +416,36 @@ async def test_a_cut_that_no_snapshot_holds_is_made_again_by_the_replay() -> Non
 
         assert texts_of(state) == ["1", "another one", "3", "end"]
         assert len(model.do_stream_calls[-1].prompt) == 3
+
+
+async def test_a_store_of_threads_is_one_service_s_at_a_time() -> None:
+    """MP-31: two would give one number to two events."""
+    threads = InMemoryThreadStore()
+    first = AgentService(answering()(MockLanguageModel(script.text("one"))), threads=threads)
+    second = AgentService(answering()(MockLanguageModel(script.text("two"))), threads=threads)
+    async with first, AgentClient(first.transport()) as client:
+        with pytest.raises(ThreadStoreBusyError, match=r"^another service is open on this store of threads, and two"):
+            await second.__aenter__()
+
+        assert texts_of(await (await client.thread("t-1").send("hi")).wait_until_idle()) == ["hi", "one"]
+
+    async with second, AgentClient(second.transport()) as client:
+        assert texts_of(await client.thread("t-1").refresh()) == ["hi", "one"]
+
+
+async def test_a_service_that_cannot_open_gives_the_store_back() -> None:
+    class Closed(InMemorySessionStore):
+        async def __aenter__(self) -> Self:
+            raise ConnectionError("no such host")
+
+    class Failing(InMemorySessionStore):
+        async def recover(self) -> list[RunRef]:
+            raise ConnectionError("lost")
+
+    threads = InMemoryThreadStore()
+    for sessions in (Closed(), Failing()):
+        with pytest.raises(ConnectionError):
+            await AgentService(answering()(MockLanguageModel()), threads=threads, sessions=sessions).__aenter__()
+
+    async with AgentService(answering()(MockLanguageModel()), threads=threads) as service:
+        assert service.is_open
