@@ -10,16 +10,20 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
+from pydantic_core import to_jsonable_python
 
 from chatagent import chat, is_loop_finished, stream_text
+from chatagent.agent import CommandContext, command
 from chatagent.generate import Suspend, ToolCallOptions, tool
 from chatagent.model import FilePart, UserMessage
 from chatagent.ui import FileUIPart
-from chatagent_test.conformance.backend import HeldAnswer, ReceivedInput, Script
+from chatagent_test.conformance.backend import HeldAnswer, ReceivedCommand, ReceivedInput, Script
 from chatagent_test.conformance.contract import (
     CONTRACT,
+    EXPLOSION,
     DraftAnswer,
     DraftQuestion,
+    EchoInput,
     LookupInput,
     LookupOutput,
     OrderInput,
@@ -30,6 +34,7 @@ from chatagent_test.conformance.contract import (
     ReviewAnswer,
     ReviewOutput,
     ReviewQuestion,
+    RunMetadata,
 )
 from chatagent_test.conformance.replies import HeldReply, check_playable
 from chatagent_test.in_process.speaking import model_calls, speak
@@ -60,7 +65,7 @@ class ScriptedAgent:
     """A real agent whose next answers a test says, whatever stands between the test and it.
 
     Args:
-        **options: more options of `chat.agent`, such as those that a service needs beside the agent's turns.
+        **options: more options of `chat.agent`; they win over those of the suite's agent.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -73,9 +78,10 @@ class ScriptedAgent:
         self._resolutions: dict[str, ToolReply] = {}
         """What comes of calls that waited, by the tools' names."""
         self._received: dict[str, list[ReceivedInput]] = defaultdict(list)
+        self._calls: list[ReceivedCommand] = []
         self._numbers = count(1)
         self.agent: ChatAgent[Any] = self._make_agent(options)
-        """The agent of `CONTRACT`."""
+        """The agent of `CONTRACT`: its tools, its commands, its runs' metadata."""
 
     # The far side of a session ------------------------------------------------------------------------------------
 
@@ -99,6 +105,10 @@ class ScriptedAgent:
     def received(self, thread_id: str) -> Sequence[ReceivedInput]:
         """Return what the agent got of a thread's users, oldest first."""
         return tuple(self._received[thread_id])
+
+    def received_commands(self) -> Sequence[ReceivedCommand]:
+        """Return the calls of the commands' handlers, oldest first."""
+        return tuple(self._calls)
 
     def _give(self, *answers: Script | HeldReply) -> None:
         self._answers.extend(answers)
@@ -124,8 +134,23 @@ class ScriptedAgent:
             run=self._answer_turn,
             on_turn_start=self._note,
             on_action=self._answer_action,
-            **options,
+            **{"commands": self._commands(), "run_metadata_schema": RunMetadata, **options},
         )
+
+    def _commands(self) -> dict[str, Any]:
+        def echo(given: EchoInput, context: CommandContext) -> EchoInput:
+            self._note_call("echo", given, context)
+            return given
+
+        def explode(given: object, context: CommandContext) -> None:
+            self._note_call("explode", given, context)
+            raise RuntimeError(EXPLOSION)
+
+        return {"echo": command(echo, input=EchoInput, output=EchoInput), "explode": command(explode)}
+
+    def _note_call(self, name: str, given: object, context: CommandContext) -> None:
+        plain = to_jsonable_python(given)
+        self._calls.append(ReceivedCommand(name=name, input=plain, client_data=context.client_data))
 
     def _tool(self, name: str, given: type, result: type, **options: Any) -> Tool:
         """Return a tool that gives what the script says."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unittest
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from chatagent.errors import ChatAgentError
 from chatagent_test.transport import ReplyScript
@@ -24,12 +24,27 @@ if TYPE_CHECKING:
 __all__ = [
     "ConformanceBackend",
     "ConformanceSession",
+    "FarSide",
     "HeldAnswer",
     "ReceivedCommand",
     "ReceivedInput",
     "Script",
     "Unsupported",
 ]
+
+_MAY_BE_MISSING: Final = frozenset(
+    {
+        "disconnect",
+        "forget",
+        "hold",
+        "open_watches",
+        "received",
+        "received_commands",
+        "second_transport",
+        "stored_files",
+    }
+)
+"""The methods of a session without which the other cases can still be run."""
 
 Script: TypeAlias = ReplyScript
 """What `reply` builds: what the agent says next. A backend with a real agent lets its model say the same."""
@@ -128,6 +143,22 @@ class ConformanceSession(Protocol):
     def open_watches(self, thread_id: str) -> int:
         """Return how many watches of a thread the backend holds."""
         ...
+
+
+class FarSide:
+    """A session as cases see it: what it has not got at all is what its far side cannot do.
+
+    Args:
+        session: the session of whoever runs the suite.
+    """
+
+    def __init__(self, session: ConformanceSession) -> None:
+        self._session = session
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _MAY_BE_MISSING and not hasattr(self._session, name):
+            raise Unsupported(f"the session has no method `{name}`; with one the case would be run")
+        return getattr(self._session, name)
 
 
 class ConformanceBackend(Protocol):

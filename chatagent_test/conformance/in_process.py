@@ -5,21 +5,16 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from pydantic_core import to_jsonable_python
-
-from chatagent.agent import CommandContext, command
 from chatagent.protocol import TransportUnavailableError
 from chatagent.service import AgentService, InMemoryFileStore
 from chatagent_test.conformance.agent import ScriptedAgent
-from chatagent_test.conformance.backend import ReceivedCommand
-from chatagent_test.conformance.contract import EXPLOSION, EchoInput, RunMetadata
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
     from chatagent.client import AgentClientTransport
     from chatagent.protocol import FileContent, FileInfo
-    from chatagent_test.conformance.backend import HeldAnswer, ReceivedInput, Script
+    from chatagent_test.conformance.backend import HeldAnswer, ReceivedCommand, ReceivedInput, Script
 
 __all__ = ["InProcessBackend", "InProcessSession"]
 
@@ -37,26 +32,10 @@ class InProcessBackend:
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[InProcessSession]:
         """Make a service of the suite's agent."""
-        calls: list[ReceivedCommand] = []
-
-        def note(name: str, given: object, context: CommandContext) -> None:
-            calls.append(ReceivedCommand(name=name, input=to_jsonable_python(given), client_data=context.client_data))
-
-        def echo(given: EchoInput, context: CommandContext) -> EchoInput:
-            note("echo", given, context)
-            return given
-
-        def explode(given: object, context: CommandContext) -> None:
-            note("explode", given, context)
-            raise RuntimeError(EXPLOSION)
-
-        scripted = ScriptedAgent(
-            commands={"echo": command(echo, input=EchoInput, output=EchoInput), "explode": command(explode)},
-            run_metadata_schema=RunMetadata,
-        )
+        scripted = ScriptedAgent()
         files = _ListedFiles()
         async with AgentService(scripted.agent, files=files) as service:
-            yield InProcessSession(service, scripted, calls, files, self._wrap)
+            yield InProcessSession(service, scripted, files, self._wrap)
 
 
 def _as_it_is(transport: AgentClientTransport) -> AgentClientTransport:
@@ -82,7 +61,6 @@ class InProcessSession:
     Args:
         service: the service.
         scripted: its agent.
-        calls: the calls of commands so far.
         files: where its files are.
         wrap: makes the transport under test of the service's.
     """
@@ -91,11 +69,10 @@ class InProcessSession:
         self,
         service: AgentService,
         scripted: ScriptedAgent,
-        calls: list[ReceivedCommand],
         files: _ListedFiles,
         wrap: Callable[[AgentClientTransport], AgentClientTransport],
     ) -> None:
-        self._service, self._scripted, self._calls, self._files = service, scripted, calls, files
+        self._service, self._scripted, self._files = service, scripted, files
         self._wrap = wrap
         self.transport = wrap(service.transport())
 
@@ -119,7 +96,7 @@ class InProcessSession:
         return self._scripted.received(thread_id)
 
     def received_commands(self) -> Sequence[ReceivedCommand]:
-        return tuple(self._calls)
+        return self._scripted.received_commands()
 
     def stored_files(self) -> Sequence[FileInfo]:
         return tuple(self._files.infos)

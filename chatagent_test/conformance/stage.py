@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import count
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from anyio import EndOfStream
 
 from chatagent.client import AgentClient
 from chatagent.protocol import PROFILES, SendRequest, ThreadQuery
 from chatagent.ui import TextUIPart, UIMessage
+from chatagent_test.conformance.backend import FarSide
 from chatagent_test.conformance.errors import Mismatch
 from chatagent_test.conformance.looking import first_difference, plain
 from chatagent_test.conformance.recording import RecordingTransport
@@ -96,7 +97,7 @@ class Stage:
     """
 
     def __init__(self, session: ConformanceSession, manifest: AgentManifest, wait_timeout: float) -> None:
-        self.session = session
+        self.session: ConformanceSession = cast("ConformanceSession", FarSide(session))
         self.profiles: tuple[Profile, ...] = manifest.profiles or PROFILES
         self.transport = RecordingTransport(session.transport)
         """The transport under test."""

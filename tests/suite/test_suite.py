@@ -183,6 +183,40 @@ async def test_a_far_side_that_cannot_do_a_thing_skips_the_case_with_its_own_rea
         await CASES["watch-forgotten"].run(NoForgetting())
 
 
+class BareSession:
+    """What a newcomer begins with: a transport, and a far side that answers."""
+
+    def __init__(self, session: MockSession) -> None:
+        self.transport, self.answer = session.transport, session.answer
+
+
+class Bare(MockBackend):
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[Any]:
+        async with super().open() as session:
+            yield BareSession(session)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("case_id", "method"),
+    [
+        ("core-abort-running", "hold"),
+        ("core-client-data-arrives", "received"),
+        ("watch-reconnect", "hold"),
+        ("watch-forgotten", "forget"),
+        ("watch-no-leak", "open_watches"),
+        ("files-broken-upload", "stored_files"),
+        ("commands-client-data", "received_commands"),
+        ("act-survives-reload", "second_transport"),
+    ],
+)
+async def test_a_method_that_a_session_has_not_got_is_what_its_far_side_cannot_do(case_id: str, method: str) -> None:
+    with pytest.raises(conformance.Unsupported, match=rf"^the session has no method `{method}`; with one"):
+        await CASES[case_id].run(Bare())
+    await CASES["core-text-answer"].run(Bare())
+
+
 @pytest.mark.anyio
 async def test_declared_profiles_that_are_left_out_are_warned_of_once() -> None:
     chosen = {case.case_id: case for case in conformance.cases(["watch", "files"])}
