@@ -13,6 +13,7 @@ from chatagent.protocol import (
     BackendSetting,
     BackendThread,
     RunNotFoundError,
+    RunReceipt,
     SuspensionMark,
     ThreadHeadChanged,
     ThreadHeadRemoved,
@@ -119,3 +120,18 @@ def test_numbers_go_on_past_a_deletion_and_a_load() -> None:
     assert thread.model.snapshot().seq == 5
     assert isinstance(heads[-1], ThreadHeadRemoved)
     assert thread.log.events() == ()
+
+
+def test_a_deletion_empties_the_log_and_forgets_requests() -> None:
+    """EV-32, TP-22: what comes under the id later is another thread's."""
+    thread, _ = make_thread()
+    run, seq = thread.admit(initiator="send", metadata={}, message=user("hi"))
+    thread.remember("once", RunReceipt(thread_id="t-1", run_id=run.run_id, seq=seq))
+
+    thread.delete()
+
+    assert thread.log.events() == ()
+    assert "once" not in thread.receipts
+    gap = thread.log.watch(0).receive_nowait()
+    assert gap is not None
+    assert (gap.type, gap.seq) == ("state.changed", thread.model.seq)

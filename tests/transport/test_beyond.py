@@ -15,6 +15,7 @@ from chatagent_test import (
     MockAgentClient,
     MockConfigError,
     ScriptError,
+    SeedError,
     UnusedScriptsError,
     VirtualClock,
     create_mock_agent_client,
@@ -319,6 +320,15 @@ async def test_an_end_that_no_model_has_is_refused(mock: MockAgentClient) -> Non
         ScriptError, match=r"reply\.assistant\(finish_reason='done'\): there is no such reason; there are"
     ):
         mock.responses.queue(reply.assistant("x", finish_reason=cast("Any", "done")))
+
+
+def test_a_tool_call_without_an_outcome_says_what_to_add() -> None:
+    with pytest.raises(
+        ScriptError, match=r"^reply\.assistant: part 1 is reply\.tool\('t'\); say what comes of it, such as"
+    ):
+        reply.assistant("x", cast("Any", reply.tool("t")))
+    with pytest.raises(SeedError, match=r"^given\.tool\('t'\) has no state; say one, such as \.result\(\.\.\.\)$"):
+        given.output(cast("Any", given.tool("t")))
 
 
 async def test_no_script_at_all_is_refused(mock: MockAgentClient) -> None:
