@@ -14,7 +14,7 @@ from chatagent.protocol import ClientClosedError, TransportUnavailableError
 from chatagent.service import AgentService, InMemoryThreadStore, ServiceStateError, ThreadStoreBusyError, ThreadWrite
 from chatagent.session import InMemorySessionStore, InMemorySnapshotStore, RunRef
 from chatagent_test import MockLanguageModel, VirtualClock, create_in_process_client, script
-from service.agents import answering, events_of, texts_of
+from service.agents import TOOLS, answering, events_of, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -449,3 +449,30 @@ async def test_a_service_that_cannot_open_gives_the_store_back() -> None:
 
     async with AgentService(answering()(MockLanguageModel()), threads=threads) as service:
         assert service.is_open
+
+
+async def test_a_failure_behind_an_answer_is_one_of_the_resumption_in_the_next_service_too() -> None:
+    """DM-42, MP-31."""
+    threads, sessions = InMemoryThreadStore(), InMemorySessionStore()
+    stores: dict[str, Any] = {"threads": threads, "sessions": sessions}
+    first = MockLanguageModel([script.tool_call("pick_file", {"kind": "pdf"}), script.hold("middle")])
+    async with (
+        AgentService(answering(tools=TOOLS)(first), **stores) as service,
+        AgentClient(service.transport(), wait_timeout=5) as client,
+    ):
+        thread = client.thread("t-1")
+        await (await thread.send("a file")).wait_until_blocked()
+        await thread.pending_actions[0].submit({"name": "a.pdf"})
+        await first.reached("middle")
+
+    second = MockLanguageModel([script.error("down")])
+    async with (
+        AgentService(answering(tools=TOOLS)(second), **stores) as service,
+        AgentClient(service.transport(), wait_timeout=5) as client,
+    ):
+        thread = client.thread("t-1")
+        await thread.refresh()
+        state = await thread.run(thread.get_state().runs[0].run_id).wait_until_idle()
+
+    assert state.error is not None
+    assert (state.runs[0].status, state.error.operation) == ("failed", "resume")
