@@ -48,17 +48,17 @@ class BlockingWatch:
 
     Args:
         now: real seconds, from any beginning.
-        limit: real seconds that one step may take.
+        limit: real seconds that one step may take; `LIMIT` by default.
         effort: what the thread has done so far: processor seconds, and how often it has waited for something.
     """
 
     def __init__(
         self,
         now: Callable[[], float] = time.perf_counter,
-        limit: float = LIMIT,
+        limit: float | None = None,
         effort: Callable[[], tuple[float, int]] | None = None,
     ) -> None:
-        self._now, self._limit, self._effort = now, limit, effort or _effort
+        self._now, self._limit, self._effort = now, LIMIT if limit is None else limit, effort or _effort
         self._effort_before = self._effort()
         self._hooks: list[tuple[HookCall, float]] = []
         """Those of the main task that are at work, innermost last, and when each began."""

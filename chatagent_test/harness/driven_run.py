@@ -30,7 +30,8 @@ __all__ = ["DrivenRun"]
 CLOSE_GRACE = 5.0
 """Seconds on the run's clock that a closing run has to end by itself."""
 BUSY_GRACE = 1.0
-"""Real seconds that it has if virtual time cannot pass, because it waits on something foreign."""
+"""Real seconds that it has if virtual time cannot pass, because it waits on something foreign; less if a driver waits
+for less."""
 
 
 class DrivenRun:
@@ -144,7 +145,7 @@ class DrivenRun:
         if watch.is_waiting and not watch.ended:
             payload = {"chatId": self._platform.chat_id, "trigger": "close"}
             self._platform.send({"kind": "message", "payload": payload})
-            await driver.until_or_give_up(lambda: task.done, BUSY_GRACE)
+            await driver.until_or_give_up(lambda: task.done, min(BUSY_GRACE, wait_timeout))
         await self.cancel("close", wait_timeout=wait_timeout)
         cut_off = 0 if self._run is None else sum(each.cancelled for each in self._run.deferred)
         if cut_off:
@@ -180,7 +181,8 @@ class DrivenRun:
             return
         if not task.done and self._run is not None:
             self._run.env.cancel.abort(reason)
-            await self._driver.until_or_give_up(lambda: task.done, BUSY_GRACE, grace=CLOSE_GRACE)
+            patience = min(BUSY_GRACE, wait_timeout)
+            await self._driver.until_or_give_up(lambda: task.done, patience, grace=CLOSE_GRACE)
         await self._cancel_task(task, wait_timeout)
 
     async def _cancel_task(self, task: OwnedTask, wait_timeout: float) -> None:

@@ -45,7 +45,9 @@ def sections() -> set[str]:
 
 
 def prose(source: str) -> Iterator[str]:
-    """Yield the comments and docstrings of a module."""
+    """Yield the comments and docstrings of a module; nothing of one without a number, since they are slow to find."""
+    if not NUMBER.search(source):
+        return
     if COMMENTED.search(source):  # most modules need no tokens, which are slow to make
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
             if token.type == tokenize.COMMENT:

@@ -13,21 +13,25 @@ from chatagent import tool
 from chatagent.agent import HookCall
 from chatagent.errors import WaitTimeoutError
 from chatagent_test import mock_chat_agent, script
+from chatagent_test.harness import blocking
 from chatagent_test.harness.blocking import BlockingWatch
 
 pytestmark = pytest.mark.anyio
 ON_ONE_BACKEND = pytest.mark.parametrize("anyio_backend", ["asyncio"])
-"""Each of these blocks for a real second, and no backend has a part in it; one test below shows it on both."""
-
-A_LITTLE = 1.05
-"""Real seconds: more than the limit."""
+"""Each of these really blocks, and no backend has a part in it; one test below shows it on both."""
 
 
 def block(event: Any) -> None:
-    time.sleep(A_LITTLE)
+    time.sleep(blocking.LIMIT + 0.05)
 
 
-async def test_a_hook_that_blocks_is_named_where_the_test_waits() -> None:
+@pytest.fixture
+def a_tenth_of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a tenth of a second be too long, where a second would only be waited for."""
+    monkeypatch.setattr(blocking, "LIMIT", 0.1)
+
+
+async def test_a_hook_that_blocks_for_a_second_is_named_where_the_test_waits() -> None:
     async with mock_chat_agent(agent_of(on_turn_start=block)) as harness:
         with pytest.warns(RuntimeWarning) as caught:
             await harness.send_message("hello")
@@ -38,6 +42,7 @@ async def test_a_hook_that_blocks_is_named_where_the_test_waits() -> None:
 
 
 @ON_ONE_BACKEND
+@pytest.mark.usefixtures("a_tenth_of_a_second")
 async def test_a_tool_that_blocks_is_named() -> None:
     @tool
     async def dig(depth: int) -> str:
@@ -48,29 +53,31 @@ async def test_a_tool_that_blocks_is_named() -> None:
     model = saying(script.tool_call("dig", {"depth": 1}), "dug")
 
     async with mock_chat_agent(agent_of(model, tools={"dig": dig})) as harness:
-        with pytest.warns(RuntimeWarning, match=r"^the tool `dig` kept the event loop busy for 1\.\d s of real time; "):
+        with pytest.warns(RuntimeWarning, match=r"^the tool `dig` kept the event loop busy for 0\.\d s of real time; "):
             turn = await harness.send_message("hello")
 
     assert turn.text == "dug"
 
 
 @ON_ONE_BACKEND
+@pytest.mark.usefixtures("a_tenth_of_a_second")
 async def test_a_run_that_blocks_and_never_returns_is_named_in_the_error_of_the_wait() -> None:
     async def run(event: Any) -> None:
         block(event)
         await anyio.sleep_forever()
 
     async with mock_chat_agent(agent_of(run=run), wait_timeout=0.5) as harness:
-        with pytest.raises(WaitTimeoutError, match=r"\n`run` of turn 0 kept the event loop busy for 1\.\d s"):
+        with pytest.raises(WaitTimeoutError, match=r"\n`run` of turn 0 kept the event loop busy for 0\.\d s"):
             await harness.send_message("hello")
 
 
 @ON_ONE_BACKEND
+@pytest.mark.usefixtures("a_tenth_of_a_second")
 async def test_what_blocks_while_the_harness_closes_is_named() -> None:
     harness = mock_chat_agent(agent_of(on_boot=block))
     await harness.__aenter__()
 
-    with pytest.warns(RuntimeWarning, match=r"^`on_boot` kept the event loop busy for 1\.\d s"):
+    with pytest.warns(RuntimeWarning, match=r"^`on_boot` kept the event loop busy for 0\.\d s"):
         await harness.close()
 
 
