@@ -152,6 +152,7 @@ from chatagent.protocol.reducer import (
     ThreadModel,
     apply_event,
 )
+from chatagent.protocol.repeats import Repeats
 from chatagent.protocol.requests import (
     AbortRequest,
     ActionReceipt,
@@ -236,6 +237,7 @@ __all__ = [
     "Profile",
     "RegenerateRequest",
     "Relation",
+    "Repeats",
     "ReservedNameError",
     "RetryRequest",
     "Run",

@@ -27,6 +27,7 @@ from chatagent.protocol.ownership import (
     suspension_chunk,
 )
 from chatagent.protocol.reducer import ThreadModel
+from chatagent.protocol.repeats import REMEMBERED_REQUESTS
 from chatagent.ui import UNSET, Chunk, ToolApprovalResponse, ToolOutputAvailable, ToolPart, UIMessage
 
 if TYPE_CHECKING:
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     from chatagent.protocol.requests import ActionReceipt, RunReceipt
 
 __all__ = ["BackendSetting", "BackendThread"]
-
-REMEMBERED_REQUESTS: Final = 1_000
-"""How many receipts a thread remembers (TP-22)."""
 
 _OPERATIONS: Final[dict[Initiator, Operation]] = {
     "send": "send",

@@ -30,6 +30,7 @@ from chatagent.protocol import (
     FileInfo,
     MessageExistsError,
     MessageNotFoundError,
+    Repeats,
     ReservedNameError,
     RunNotFoundError,
     RunReceipt,
@@ -152,6 +153,7 @@ class AgentService:
             log_size=event_log_size,
         )
         self._looks = ToolLooks(self.contract)
+        self._repeats = Repeats()
         self._first_metadata = _first_metadata(agent)
         self._threads = LoadedThreads(self._load, loaded_threads)
         self._host = RunHost(self._setting, self.thread)
@@ -417,7 +419,7 @@ class AgentService:
     # Besides threads ----------------------------------------------------------------------------------------------
 
     async def execute_command(self, request: CommandRequest, client_data: object) -> object:
-        """Call a function that the agent has declared for clients, outside of any turn (MP-20).
+        """Call a function that the agent has declared for clients, outside of any turn (MP-20); once for each request.
 
         Raises:
             CommandNotFoundError: the agent has no such command.
@@ -425,8 +427,12 @@ class AgentService:
             CommandFailedError: the handler raised, or returned what does not fit.
         """
         check_thread_id(request.thread_id)
-        name, agent = request.command, self._setting.agent
-        known = agent.options.commands
+        return await self._repeats.once(
+            request.thread_id, request.request_id, lambda: self._call_command(request, client_data)
+        )
+
+    async def _call_command(self, request: CommandRequest, client_data: object) -> object:
+        name, known = request.command, self._setting.agent.options.commands
         if name not in known:
             raise CommandNotFoundError(command=name, known=list(known))
         value = _as_json(request.input)
@@ -500,6 +506,7 @@ class AgentService:
     def delete(self, thread_id: str) -> None:
         """Delete a thread, and behind it the session (MP-22)."""
         self.existing(thread_id).delete()
+        self._repeats.forget(thread_id)
 
     def abort(self, request: AbortRequest) -> bool:
         """Stop a run (MP-9); returns whether there was something to stop."""

@@ -13,6 +13,7 @@ from chatagent.protocol import (
     AgentContract,
     AgentManifest,
     ClientClosedError,
+    Repeats,
     RunReceipt,
     ThreadUpdated,
     UnsupportedOperationError,
@@ -110,6 +111,7 @@ class MockAgentTransport:
         self.events = MockEvents(self._store, self._engine, self._run_metadata)
         """What happens besides the answers."""
         self.commands = MockCommands(contract)
+        self._repeats = Repeats()
         """The functions that clients may call."""
         self.files = MockFiles(self._store, has_urls=file_urls)
         """The files that the backend holds."""
@@ -149,6 +151,7 @@ class MockAgentTransport:
         self._engine.reset()
         self._store.reset()
         self.commands.clear()
+        self._repeats.clear()
         self._calls.clear()
         self.faults.clear()
         if isinstance(self.clock, VirtualClock):
@@ -254,6 +257,7 @@ class MockAgentTransport:
                     generation.response.aborted("the thread was deleted")
             self._engine.detach(thread_id, "the thread was deleted")
             thread.delete()
+            self._repeats.forget(thread_id)
 
         await self._do("delete_thread", {"thread_id": thread_id}, work)
 
@@ -307,7 +311,11 @@ class MockAgentTransport:
     async def execute_command(self, request: CommandRequest) -> object:
         """Call the handler of a command."""
         check_thread_id(request.thread_id)
-        return await self._await("execute_command", request, lambda: self.commands.call(request))
+
+        def work() -> Awaitable[object]:
+            return self._repeats.once(request.thread_id, request.request_id, lambda: self.commands.call(request))
+
+        return await self._await("execute_command", request, work)
 
     async def upload_file(self, request: UploadFileRequest) -> FileInfo:
         """Store a file."""
