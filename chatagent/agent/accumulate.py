@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from chatagent.agent.cleanup import cleanup_aborted_parts
 from chatagent.agent.events import HydrateMessagesEvent, ValidateMessagesEvent
 from chatagent.agent.merge import merge_incoming_into_stored
 from chatagent.agent.storable import storable_message
@@ -15,11 +16,20 @@ if TYPE_CHECKING:
     from chatagent.agent.chain import MessageChain
     from chatagent.agent.run import AgentRun
     from chatagent.agent.state import TurnState
+    from chatagent.agent.wire import WirePayload
     from chatagent.ui import UIMessage
 
-__all__ = ["accumulate", "hydrate", "ui_messages_from_hook"]
+__all__ = ["accumulate", "hydrate", "incoming_messages", "ui_messages_from_hook"]
 
 logger = logging.getLogger("chatagent")
+
+
+def incoming_messages(payload: WirePayload) -> list[UIMessage]:
+    """Return what a payload brings, cleaned (T-11)."""
+    message = payload.message
+    if message is None:
+        return []
+    return [cleanup_aborted_parts(message) if message.role == "assistant" else message]
 
 
 async def accumulate(run: AgentRun, turn: TurnState) -> None:

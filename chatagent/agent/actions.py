@@ -42,6 +42,8 @@ async def run_action(run: AgentRun, turn: TurnState, listener: MidTurnListener) 
     turn.out_seq = await write_turn_complete(run, turn, token=None)
     if conversation.chain.items != before.items:
         await save_snapshot(run, turn.out_seq)
+    elif run.state.saved == before.items:
+        run.out.last_saved = turn.out_seq  # what the action has streamed is no part of the history
 
 
 async def _act(run: AgentRun, turn: TurnState, listener: MidTurnListener) -> None:

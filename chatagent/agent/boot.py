@@ -15,9 +15,9 @@ from chatagent.agent.handover import seed_head_start, wait_for_handover
 from chatagent.agent.inputs import attach_run_listener, read_record, wait_for_incoming
 from chatagent.agent.loop import resolve_tools, run_turns
 from chatagent.agent.observer import BootReport
-from chatagent.agent.past import Past, reconstruct
+from chatagent.agent.past import Past, finds_unclosed, reconstruct, unclosed_turn
 from chatagent.agent.recovery import Recovery, call_before_boot, decide_recovery, synthetic_payloads
-from chatagent.agent.replay import committed_cursor, read_all
+from chatagent.agent.replay import committed_cursor, done_ahead, read_all
 from chatagent.agent.unclosed import close_turn
 from chatagent.agent.wire import Incoming
 from chatagent.agent.work import BootWork, ReadWork, RunWork
@@ -53,6 +53,7 @@ async def run_agent(run: AgentRun) -> None:
         Exception: what a hook raised at a place where no turn could take it.
     """
     run.agent.seal()
+    run.out.keeps_unsaved = not (run.options.is_custom or run.agent.has("hydrate_messages"))
     with run.observer.during(RunWork()):
         await _run_to_its_end(run)
 
@@ -155,24 +156,30 @@ async def read_past(run: AgentRun) -> Past:
         return Past()
     store, chat_id = run.env.store, run.chat_id
     if run.agent.has("hydrate_messages"):
-        cursor = committed_cursor(await _read(run, "out", read_all(store, chat_id, "out"), len))
-        if cursor is not None:
-            run.in_.start_after(cursor)
-        return Past(in_cursor=cursor)
+        out = await _read(run, "out", read_all(store, chat_id, "out"), len)
+        cursor = committed_cursor(out)
+        run.in_.go_on_after(cursor, done_ahead(out))
+        if not finds_unclosed(out):
+            return Past(in_cursor=cursor)
+        in_tail = await _read(run, "in", read_all(store, chat_id, "in", after=cursor), len)
+        return Past(in_cursor=cursor, unclosed=unclosed_turn(out, in_tail, new_id=run.env.new_id))
     snapshot = await _read(run, "snapshot", run.env.snapshots.load(chat_id), _message_count)
     last_out = None if snapshot is None else snapshot.out_cursor
     stored_in = None if snapshot is None else snapshot.in_cursor
     out_tail = await _read(run, "out", read_all(store, chat_id, "out", after=last_out), len)
     in_tail = await _read(run, "in", read_all(store, chat_id, "in", after=stored_in), len)
     cursor = max((each for each in (stored_in, committed_cursor(out_tail)) if each is not None), default=None)
-    if cursor is not None:
-        run.in_.start_after(cursor)
-    run.out.last_turn_complete = last_out
+    stored_ahead, told_ahead = frozenset[int]() if snapshot is None else snapshot.in_ahead, done_ahead(out_tail)
+    run.in_.go_on_after(cursor, stored_ahead | told_ahead)
+    run.out.last_turn_complete = run.out.last_saved = last_out
+    run.state.saved = None if snapshot is None else tuple(snapshot.messages)
     past = reconstruct(
         () if snapshot is None else snapshot.messages,
         out_tail,
         in_tail,
         cursor=cursor,
+        stored_ahead=stored_ahead,
+        told_ahead=told_ahead,
         new_id=run.env.new_id,
         snapshot_found=snapshot is not None,
         last_out_event_id=last_out,

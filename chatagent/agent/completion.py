@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chatagent.model import ModelMessage
     from chatagent.ui import UIMessage
 
-__all__ = ["complete_turn", "failed_turn_event", "save_snapshot", "write_turn_complete"]
+__all__ = ["complete_event", "complete_turn", "failed_turn_event", "save_snapshot", "write_turn_complete"]
 
 logger = logging.getLogger("chatagent")
 
@@ -39,7 +39,7 @@ async def complete_turn(run: AgentRun, turn: TurnState) -> None:
     _fold_in_late_parts(run, turn)
     turn.out_seq = await write_turn_complete(run, turn, token=turn.access_token)
     try:
-        await run.hook("on_turn_complete", lambda: _complete_event(run, turn))
+        await run.hook("on_turn_complete", lambda: complete_event(run, turn))
     except (LeaseLostError, OutOfMemoryError):
         raise
     except Exception as exc:
@@ -66,7 +66,8 @@ def _before_event(run: AgentRun, turn: TurnState, writer: ChunkWriter) -> Before
     return BeforeTurnCompleteEvent(**_fields(run, turn), writer=writer)
 
 
-def _complete_event(run: AgentRun, turn: TurnState) -> TurnCompleteEvent[Any]:
+def complete_event(run: AgentRun, turn: TurnState) -> TurnCompleteEvent[Any]:
+    """Return what `on_turn_complete` is told of a turn that is closed on the wire."""
     return TurnCompleteEvent(**_fields(run, turn), last_event_id=str(turn.out_seq))
 
 
@@ -140,7 +141,7 @@ async def write_turn_complete(run: AgentRun, turn: TurnState, *, token: str | No
         progress.done(seq)
     cursor = progress.committed if progress.committed >= 0 else None
     stopped = turn.stop.signal.aborted and not run.cancelled
-    number = await run.out.write_turn_complete(token=token, in_cursor=cursor, stopped=stopped)
+    number = await run.out.write_turn_complete(token=token, in_cursor=cursor, ahead=progress.ahead, stopped=stopped)
     turn.out_seq = number
     run.observer.turn_completed(turn.report(run.state.total_usage))
     return number
@@ -148,14 +149,17 @@ async def write_turn_complete(run: AgentRun, turn: TurnState, *, token: str | No
 
 async def save_snapshot(run: AgentRun, out_seq: int | None) -> None:
     """Save the chain and both cursors; a failed save is a warning, the records are still there (S-1, S-2, S-5)."""
-    if run.options.is_custom or run.agent.has("hydrate_messages"):
+    if not run.out.keeps_unsaved:
         return
-    committed = run.in_.progress.committed
+    chain = run.state.conversation.chain
+    progress = run.in_.progress
+    committed = progress.committed
     snapshot = Snapshot(
         saved_at=int(run.clock.now() * 1000),
-        messages=run.state.conversation.chain.to_list(),
+        messages=chain.to_list(),
         last_out_event_id=None if out_seq is None else str(out_seq),
         last_in_event_id=str(committed) if committed >= 0 else None,
+        in_event_ids_ahead=[str(seq) for seq in progress.ahead],
     )
     try:
         with run.observer.during(SnapshotWork(messages=len(snapshot.messages))):
@@ -164,3 +168,5 @@ async def save_snapshot(run: AgentRun, out_seq: int | None) -> None:
         raise
     except Exception:  # any store
         logger.warning("the snapshot of session %r could not be saved", run.chat_id, exc_info=True)
+    else:
+        run.out.last_saved, run.state.saved = out_seq, chain.items

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from chatagent.agent.custom_turns import begin_turn, drop_turn, leave_turn
 from chatagent.agent.inputs import attach_run_listener
 from chatagent.agent.observer import BootReport
-from chatagent.agent.replay import committed_cursor, read_all
+from chatagent.agent.replay import committed_cursor, done_ahead, read_all
 from chatagent.agent.wire import Incoming
 
 if TYPE_CHECKING:
@@ -69,9 +69,8 @@ async def seed_in_cursor(run: AgentRun) -> None:
     if run.in_.last_dispatched_seq_num is not None:
         return
     try:
-        cursor = committed_cursor(await read_all(run.env.store, run.chat_id, "out"))
+        records = await read_all(run.env.store, run.chat_id, "out")
     except Exception:  # any store
         logger.warning("`.out` of session %r could not be read for the cursor of `.in`", run.chat_id, exc_info=True)
         return
-    if cursor is not None:
-        run.in_.start_after(cursor)
+    run.in_.go_on_after(committed_cursor(records), done_ahead(records))

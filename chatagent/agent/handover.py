@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HandoverSignal",
+    "handed_over",
     "keep_handover",
     "receive_handover",
     "seed_head_start",
@@ -156,6 +157,15 @@ def take_final_handover(run: AgentRun, turn: TurnState) -> bool:
     if last is not None and last.role == "assistant":
         turn.response, turn.finish_reason = last, "stop"
     return True
+
+
+def handed_over(record: Record, message_id: str) -> UIMessage | None:
+    """Return the message that a handover of an earlier run has begun, under the id that the run gave it."""
+    return (
+        None
+        if record_kind(record) == "handover-skip"
+        else _ui_message(replace(_parse(record), message_id=message_id), str)
+    )
 
 
 def _ui_message(handover: HandoverSignal, new_id: IdGenerator) -> UIMessage | None:

@@ -16,11 +16,12 @@ from chatagent.ui import DataChunk, DataUIPart, StepStartUIPart, UIMessage, UIPa
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from chatagent.agent.pending_messages import PendingMessageReceivedEvent
     from chatagent.agent.wire import Incoming
     from chatagent.tasks import OwnedTask
+    from chatagent.ui import Chunk
 
 __all__ = [
     "Injection",
@@ -31,6 +32,7 @@ __all__ = [
     "mark_chunk",
     "mark_part",
     "marked_ids",
+    "marked_in",
     "split_at_marks",
     "stored_messages",
 ]
@@ -110,6 +112,12 @@ def is_mark(part: UIPart) -> bool:
 def marked_ids(message: UIMessage) -> tuple[str, ...]:
     """Return the ids of the messages that the marks of an answer name."""
     return tuple(each for part in message.parts if part.type == MARK for each in _ids(cast("DataUIPart", part)))
+
+
+def marked_in(chunks: Iterable[Chunk]) -> set[str]:
+    """Return the ids of the messages that the marks in a stream name."""
+    marks = (chunk for chunk in chunks if isinstance(chunk, DataChunk) and chunk.type == MARK)
+    return {each for chunk in marks for each in _ids(DataUIPart(type=MARK, id=chunk.id, data=chunk.data))}
 
 
 def _ids(mark: DataUIPart) -> Iterator[str]:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chatagent.agent.accumulate import accumulate
+from chatagent.agent.accumulate import accumulate, incoming_messages
 from chatagent.agent.actions import run_action
 from chatagent.agent.answer import ask_for_answer, commit_answer, settle_answer, take_in_background
-from chatagent.agent.cleanup import cleanup_aborted_parts
 from chatagent.agent.compaction import apply_inner
 from chatagent.agent.completion import complete_turn, save_snapshot
 from chatagent.agent.events import ChatStartEvent, ResolveToolsEvent, TurnStartEvent
@@ -107,9 +106,7 @@ async def _open(run: AgentRun, turn: TurnState, listener: MidTurnListener) -> No
     turn.signal = AbortSignal.any(turn.stop.signal, run.cancel_signal)
     if turn.incoming.failure is not None:
         raise turn.incoming.failure
-    message = turn.incoming.payload.message
-    if message is not None:
-        turn.messages = [cleanup_aborted_parts(message) if message.role == "assistant" else message]
+    turn.messages = incoming_messages(turn.incoming.payload)
     turn.client_data = run.parse_client_data(turn.incoming.payload)
     turn.tools = await resolve_tools(run, turn.number, turn.client_data)
     run.state.conversation.converter.use_tools(turn.tools if run.options.tools is not None else None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatagent.agent.chain import MessageChain
 from chatagent.agent.cleanup import cleanup_aborted_parts
-from chatagent.agent.injected import marked_ids
+from chatagent.agent.injected import marked_ids, marked_in
 from chatagent.agent.merge import ToolCallMap, merge_by_id_replace_wins, merge_incoming_into_stored
 from chatagent.agent.replay import (
     InFlightMessage,
@@ -27,13 +27,13 @@ from chatagent.session.records import TURN_COMPLETE, TURN_IN_EVENT_ID, control_t
 from chatagent.ui import DataChunk, DataUIPart, Error, Finish, Start, StepStartUIPart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from chatagent.ids import IdGenerator
     from chatagent.session.records import Record
     from chatagent.ui import Chunk, UIMessage
 
-__all__ = ["Past", "UnclosedTurn", "reconstruct"]
+__all__ = ["Past", "UnclosedTurn", "finds_unclosed", "reconstruct", "unclosed_turn"]
 
 COMMANDS = ("action", "regenerate-message")
 """The triggers that ask for something without saying anything."""
@@ -43,11 +43,28 @@ COMMANDS = ("action", "regenerate-message")
 class UnclosedTurn:
     """An answer that was streamed to its end, by a run that died before it could say so."""
 
-    question: InFlightMessage | None
-    answer: UIMessage | None
-    finish_reason: str | None
-    in_seqs: Sequence[int]
-    """The records of `.in` that it has dealt with."""
+    in_seq: int
+    """The number of the record of `.in` that it answers."""
+    record: Record | None
+    """That record, if it is there."""
+    chunks: Sequence[Chunk]
+    """The answer as it was streamed."""
+    injected: Sequence[InFlightMessage] = ()
+    """The messages that were injected into it."""
+    answer: UIMessage | None = None
+    """The message that the answer is, in a chain that the runtime keeps."""
+    question: UIMessage | None = None
+    """The message that it answers, if that is new in that chain."""
+
+    @property
+    def finish_reason(self) -> str | None:
+        """What its `finish` says."""
+        return next((chunk.finish_reason for chunk in reversed(self.chunks) if isinstance(chunk, Finish)), None)
+
+    @property
+    def in_seqs(self) -> list[int]:
+        """The records of `.in` that it has dealt with."""
+        return [self.in_seq, *(each.seq for each in self.injected)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +122,8 @@ def reconstruct(
     in_tail: Sequence[Record],
     *,
     cursor: int | None,
+    stored_ahead: Collection[int] = (),
+    told_ahead: Collection[int] = (),
     new_id: IdGenerator,
     **known: Any,
 ) -> Past:
@@ -115,14 +134,20 @@ def reconstruct(
         out_tail: the records of `.out` behind the snapshot.
         in_tail: the records of `.in` behind the snapshot.
         cursor: the highest committed cursor of `.in`.
+        stored_ahead: the records above it that are done with as the snapshot tells: their messages are in it, or were
+            left out for good.
+        told_ahead: those that turn-completes tell.
         new_id: makes ids for messages that have none.
         known: further fields of the past.
     """
-    users = in_flight_messages(in_tail, new_id=new_id)
-    behind = [record.seq for record in in_tail if cursor is None or record.seq > cursor]
-    triggers = {record.seq: _trigger(record) for record in in_tail}
-    targets = {record.seq: _payload_text(record, "messageId") for record in in_tail}
-    commands = [record for record in in_tail if record.seq in behind and triggers[record.seq] in COMMANDS]
+    users = [user for user in in_flight_messages(in_tail, new_id=new_id) if user.seq not in stored_ahead]
+    done = {
+        *stored_ahead,
+        *told_ahead,
+        *(record.seq for record in in_tail if cursor is not None and record.seq <= cursor),
+    }
+    behind = [record.seq for record in in_tail if record.seq not in done]
+    commands = [record for record in in_tail if record.seq not in done and _trigger(record) in COMMANDS]
     traces = _traces(out_tail)
     if traces is None:
         answers = replay_answers(out_tail)
@@ -130,14 +155,45 @@ def reconstruct(
             settled=merge_by_id_replace_wins(stored, answers.settled),
             partial=answers.partial,
             partial_raw=answers.partial_raw,
-            in_flight=[user for user in users if cursor is None or user.seq > cursor],
+            in_flight=[user for user in users if user.seq not in done],
             in_tail=behind,
             commands=commands,
             in_cursor=cursor,
             **known,
         )
-    story = _Story(stored, {user.seq: user for user in users}, triggers, targets, cursor)
+    story = _Story(stored, {user.seq: user for user in users}, {record.seq: record for record in in_tail}, done)
     return story.tell(traces, in_tail=behind, commands=commands, in_cursor=cursor, **known)
+
+
+def finds_unclosed(out: Sequence[Record]) -> bool:
+    """Return whether the last answer on `.out` came to its end, and its turn did not."""
+    return _unclosed_trace(out) is not None
+
+
+def unclosed_turn(out: Sequence[Record], in_tail: Sequence[Record], *, new_id: IdGenerator) -> UnclosedTurn | None:
+    """Return the turn whose answer came to its end without a turn-complete, of an agent that keeps its history itself.
+
+    Args:
+        out: the records of `.out`.
+        in_tail: the records of `.in` behind the committed cursor.
+        new_id: makes ids for messages that have none.
+    """
+    trace = _unclosed_trace(out)
+    if trace is None:
+        return None
+    record = next((each for each in in_tail if each.seq == trace.in_seq), None)
+    if record is not None and _trigger(record) == "action":
+        return None  # it is still on `.in`, and will be taken from there
+    marked = marked_in(trace.chunks)
+    users = in_flight_messages(in_tail, new_id=new_id)
+    injected = [user for user in users if user.message.id in marked and user.seq != trace.in_seq]
+    return UnclosedTurn(in_seq=trace.in_seq, record=record, chunks=trace.chunks, injected=injected)
+
+
+def _unclosed_trace(out: Sequence[Record]) -> _Trace | None:
+    end = next((place for place in range(len(out), 0, -1) if control_type(out[place - 1]) == TURN_COMPLETE), 0)
+    traces = _traces(out[end:])
+    return traces[-1] if traces and traces[-1].finish is not None else None
 
 
 def _trigger(record: Record) -> str | None:
@@ -186,9 +242,8 @@ class _Story:
         self,
         stored: Sequence[UIMessage],
         users: dict[int, InFlightMessage],
-        triggers: dict[int, str | None],
-        targets: dict[int, str | None],
-        cursor: int | None,
+        records: dict[int, Record],
+        done: Collection[int],
     ) -> None:
         self._chain = MessageChain(stored)
         self._calls = ToolCallMap()
@@ -196,9 +251,7 @@ class _Story:
             self._calls.record(message)
         self._waiting = dict(sorted(users.items()))
         """Messages that have no place yet, by number."""
-        self._triggers, self._cursor = triggers, -1 if cursor is None else cursor
-        self._targets = targets
-        """The messages that are to be answered again, by the number of the record that asks for it."""
+        self._records, self._done = records, done
 
     def tell(self, traces: Sequence[_Trace], **known: Any) -> Past:
         """Return the past."""
@@ -210,7 +263,7 @@ class _Story:
             is_superseded = not trace.is_closed and tries[trace.in_seq] is not trace
             if trace is not last and not is_superseded:
                 self._take(trace)
-        if last is not None and self._triggers.get(last.in_seq) == "action":
+        if last is not None and self._trigger_of(last) == "action":
             last = None  # it is still on `.in`, and will be taken from there
         if last is not None and last.finish is None:
             return self._cut_off(last, known)
@@ -223,6 +276,7 @@ class _Story:
         if raw is not None and all(isinstance(part, DataUIPart | StepStartUIPart) for part in raw.parts):
             raw = None  # hooks have written, but the answer had not begun: the question is as good as new
         cleaned = None if raw is None else cleanup_aborted_parts(raw)
+        self._place_committed(before=None, but={trace.in_seq})
         in_flight = self._in_flight(and_also=trace.in_seq)
         return Past(
             settled=self._chain.to_list(),
@@ -235,22 +289,22 @@ class _Story:
 
     def _take_unclosed(self, trace: _Trace) -> UnclosedTurn:
         question = self._waiting.get(trace.in_seq)
-        marked = self._marked(trace)
-        answer = self._take(trace)
         return UnclosedTurn(
-            question=question,
-            answer=answer,
-            finish_reason=None if trace.finish is None else trace.finish.finish_reason,
-            in_seqs=[trace.in_seq, *marked],
+            in_seq=trace.in_seq,
+            record=self._records.get(trace.in_seq),
+            chunks=trace.chunks,
+            injected=[self._waiting[seq] for seq in self._marked(trace)],
+            question=None if question is None or self._place_of(question.message) is not None else question.message,
+            answer=self._take(trace),
         )
 
     def _take(self, trace: _Trace) -> UIMessage | None:
         """Bring a turn's question and answer into the chain; returns the answer."""
-        trigger = self._triggers.get(trace.in_seq)
+        trigger = self._trigger_of(trace)
         if trigger == "action":
             return None
         if trigger == "regenerate-message":
-            self._chain = self._chain.to_be_answered_again(self._targets.get(trace.in_seq))
+            self._chain = self._chain.to_be_answered_again(_payload_text(self._records[trace.in_seq], "messageId"))
         for seq in (trace.in_seq, *self._marked(trace)):
             self._place(seq)
         answer = self._answer(trace)
@@ -261,6 +315,10 @@ class _Story:
         self._chain, _ = self._chain.upsert(answer)
         self._calls.record(answer)
         return answer
+
+    def _trigger_of(self, trace: _Trace) -> str | None:
+        record = self._records.get(trace.in_seq)
+        return None if record is None else _trigger(record)
 
     def _answer(self, trace: _Trace) -> UIMessage | None:
         start = next((chunk for chunk in trace.chunks if isinstance(chunk, Start)), None)
@@ -278,21 +336,26 @@ class _Story:
         user = self._waiting.pop(seq, None)
         if user is None:
             return
-        position = self._chain.position(user.message.id)
-        if position is None:
-            owner = self._calls.owner_of(user.message)
-            position = None if owner is None else self._chain.position(owner)
+        position = self._place_of(user.message)
         if position is None:
             self._chain = self._chain.append(user.message)
         else:
             merged = merge_incoming_into_stored(self._chain[position], user.message)
             self._chain = self._chain.replace(position, merged)
 
+    def _place_of(self, message: UIMessage) -> int | None:
+        """Return where a message stands, or the one whose calls it answers."""
+        position = self._chain.position(message.id)
+        if position is None:
+            owner = self._calls.owner_of(message)
+            position = None if owner is None else self._chain.position(owner)
+        return position
+
     def _place_committed(self, *, before: int | None, but: set[int]) -> None:
         """Place messages whose turns are over and have left no answer."""
         for seq in tuple(self._waiting):
-            if seq <= self._cursor and seq not in but and (before is None or seq < before):
+            if seq in self._done and seq not in but and (before is None or seq < before):
                 self._place(seq)
 
     def _in_flight(self, *, and_also: int | None = None) -> list[InFlightMessage]:
-        return [user for seq, user in self._waiting.items() if seq > self._cursor or seq == and_also]
+        return [user for seq, user in self._waiting.items() if seq not in self._done or seq == and_also]

@@ -15,6 +15,7 @@ from chatagent.errors import ChunkError, InvalidMessageError, UIMessageStreamErr
 from chatagent.session.records import (
     RUN_BOOT_ID,
     SESSION_IN_EVENT_ID,
+    SESSION_IN_EVENT_IDS_AHEAD,
     TURN_COMPLETE,
     TURN_IN_EVENT_ID,
     Record,
@@ -36,6 +37,7 @@ __all__ = [
     "ReplayedAnswers",
     "chunk_of",
     "committed_cursor",
+    "done_ahead",
     "in_flight_messages",
     "read_all",
     "reduce_segment",
@@ -211,3 +213,14 @@ def committed_cursor(records: Iterable[Record]) -> int | None:
             if value is not None and value.isdecimal():
                 cursor = int(value)
     return cursor
+
+
+def done_ahead(records: Iterable[Record]) -> set[int]:
+    """Return the records of `.in` that turn-completes tell to be done with besides those up to their cursor (G-26)."""
+    return {
+        int(number)
+        for record in records
+        if control_type(record) == TURN_COMPLETE
+        for number in (header(record, SESSION_IN_EVENT_IDS_AHEAD) or "").split(",")
+        if number.isascii() and number.isdecimal()
+    }

@@ -108,6 +108,8 @@ class RunState:
     could_have_prior_state: bool = False
     """Whether this may not be the conversation's first run (C-53)."""
     conversation: Conversation = field(default_factory=Conversation)
+    saved: Sequence[UIMessage] | None = None
+    """The chain of the last snapshot."""
     tool_calls: ToolCallMap = field(default_factory=ToolCallMap)
     previous_turn_usage: LanguageModelUsage | None = None
     total_usage: LanguageModelUsage = field(default_factory=LanguageModelUsage)

@@ -22,7 +22,7 @@ from chatagent.timers import wait_until
 from chatagent.waiting import Waiter
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from chatagent.clock import Clock
     from chatagent.session.records import Direction
@@ -73,6 +73,7 @@ class InputProgress:
     def start_after(self, seq: int) -> None:
         """Take every record up to `seq` as done with; never goes back."""
         self.committed = max(self.committed, seq)
+        self._ahead = {each for each in self._ahead if each > self.committed}
         self._catch_up()
 
     def done(self, seq: int | None) -> None:
@@ -80,6 +81,11 @@ class InputProgress:
         if seq is not None and seq > self.committed:
             self._ahead.add(seq)
             self._catch_up()
+
+    @property
+    def ahead(self) -> tuple[int, ...]:
+        """The numbers of the records that are done with although one before them is not, in order."""
+        return tuple(sorted(self._ahead))
 
     def is_done(self, seq: int) -> bool:
         """Return whether a record is done with."""
@@ -152,6 +158,13 @@ class Channel:
         """Move both cursors forward to `seq`: what is at or below it is not delivered."""
         self.skip_to(seq)
         self.progress.start_after(seq)
+
+    def go_on_after(self, cursor: int | None, ahead: Iterable[int]) -> None:
+        """Go on where another run has left off: behind the committed cursor, without what is done above it (G-26)."""
+        if cursor is not None:
+            self.start_after(cursor)
+        for seq in ahead:
+            self.progress.done(seq)
 
     def skip_to(self, seq: int) -> None:
         """Do the same as `start_after`, without taking what is at or below `seq` as done with (R-5)."""

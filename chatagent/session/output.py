@@ -5,13 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chatagent.errors import ChatChunkTooLargeError, InvalidArgumentError, RecordTooLargeError
-from chatagent.session.records import RUN_BOOT_ID, STOPPED, TURN_IN_EVENT_ID, NewRecord, control_record, trim_record
+from chatagent.session.records import (
+    RUN_BOOT_ID,
+    SESSION_IN_EVENT_IDS_AHEAD,
+    STOPPED,
+    TURN_IN_EVENT_ID,
+    NewRecord,
+    control_record,
+    trim_record,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from chatagent.session.records import Headers
     from chatagent.session.writer import ChannelWriter
 
 __all__ = ["RunOutput"]
+
+MOST_AHEAD = 1000
+"""Characters of the numbers that a turn-complete tells; a header has little room."""
 
 
 class RunOutput:
@@ -21,11 +34,15 @@ class RunOutput:
         writer: what appends the records, in the order of the calls.
     """
 
-    __slots__ = ("_opening", "_writer", "last_turn_complete")
+    __slots__ = ("_opening", "_writer", "keeps_unsaved", "last_saved", "last_turn_complete")
 
     def __init__(self, writer: ChannelWriter) -> None:
         self.last_turn_complete: int | None = None
         """Number of the last turn-complete record; the next one trims back to it (C-15)."""
+        self.keeps_unsaved = False
+        """Whether what no snapshot covers is kept, since nobody else has it."""
+        self.last_saved: int | None = None
+        """Number of the last record that a snapshot covers."""
         self._writer = writer
         self._opening: Headers = ()
         """What the next data record says it begins."""
@@ -71,12 +88,15 @@ class RunOutput:
         """Return once there is room for more."""
         await self._writer.ready()
 
-    async def write_turn_complete(self, *, token: str | None, in_cursor: int | None, stopped: bool = False) -> int:
-        """Close a turn on the wire and trim back to the one before (C-12, C-15).
+    async def write_turn_complete(
+        self, *, token: str | None, in_cursor: int | None, ahead: Sequence[int] = (), stopped: bool = False
+    ) -> int:
+        """Close a turn on the wire and trim back to the one before, or to the last one that was saved (C-12, C-15).
 
         Args:
             token: a refreshed access token for clients; empty or `None` for none.
             in_cursor: the committed `.in` cursor; `None` before any record was consumed.
+            ahead: the records above it that are done with, in order; as many as there is room for are told.
             stopped: whether the client has stopped the turn.
 
         Returns:
@@ -87,6 +107,8 @@ class RunOutput:
             headers["public-access-token"] = token
         if in_cursor is not None:
             headers["session-in-event-id"] = str(in_cursor)
+        if ahead:
+            headers[SESSION_IN_EVENT_IDS_AHEAD] = _listed(ahead)
         if stopped:
             headers[STOPPED] = "true"
         self._opening = ()
@@ -94,6 +116,8 @@ class RunOutput:
         await self._writer.flush()
         number = self._writer.last_control if number is None else number
         previous, self.last_turn_complete = self.last_turn_complete, number
+        if previous is not None and self.keeps_unsaved:
+            previous = None if self.last_saved is None else min(previous, self.last_saved)
         if previous is not None:
             self._writer.write(trim_record(before=previous))
         return number
@@ -102,3 +126,8 @@ class RunOutput:
         """Tell clients that the session goes on in another run (C-13)."""
         self._writer.write(control_record("upgrade-required"))
         return await self._writer.flush()
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    text = ",".join(map(str, numbers))
+    return text if len(text) <= MOST_AHEAD else text[:MOST_AHEAD].rpartition(",")[0]

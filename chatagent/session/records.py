@@ -18,6 +18,7 @@ __all__ = [
     "PUBLIC_ACCESS_TOKEN",
     "RUN_BOOT_ID",
     "SESSION_IN_EVENT_ID",
+    "SESSION_IN_EVENT_IDS_AHEAD",
     "STOPPED",
     "TRIGGER_CONTROL",
     "TURN_COMPLETE",
@@ -57,6 +58,9 @@ PUBLIC_ACCESS_TOKEN: Final = "public-access-token"
 
 SESSION_IN_EVENT_ID: Final = "session-in-event-id"
 """Header of a turn-complete: the committed cursor of `.in`."""
+
+SESSION_IN_EVENT_IDS_AHEAD: Final = "session-in-event-ids-ahead"
+"""Header of a turn-complete: the records of `.in` above the committed cursor that are done with, between commas."""
 
 LAST_EVENT_ID: Final = "last-event-id"
 """Header reserved for a head-start bridge."""

@@ -35,6 +35,13 @@ class _Messages:
         return handler.generate_schema(tuple[UIMessage, ...])
 
 
+class _Texts:
+    """Marks a list of texts that is stored as a tuple."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return handler.generate_schema(tuple[str, ...])
+
+
 def _milliseconds(value: object) -> int | float:
     """Take a number as it is: an integer stays one."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
@@ -50,6 +57,8 @@ class Snapshot(WireModel):
         messages: the whole history, oldest first; a list or a tuple, stored as a tuple.
         last_out_event_id: number of the turn's turn-complete record on `.out`, as text.
         last_in_event_id: the committed cursor of `.in`, as text.
+        in_event_ids_ahead: the records of `.in` above that cursor that are done with as well, as text; a list or a
+            tuple, stored as a tuple.
         version: always 1.
     """
 
@@ -58,6 +67,7 @@ class Snapshot(WireModel):
     messages: Annotated[Sequence[UIMessage], _Messages()]
     last_out_event_id: str | None = None
     last_in_event_id: str | None = None
+    in_event_ids_ahead: Annotated[Sequence[str], _Texts()] = ()
 
     @property
     def out_cursor(self) -> int | None:
@@ -68,6 +78,11 @@ class Snapshot(WireModel):
     def in_cursor(self) -> int | None:
         """`last_in_event_id` as a number; `None` if it is absent or no number."""
         return _number(self.last_in_event_id)
+
+    @property
+    def in_ahead(self) -> frozenset[int]:
+        """`in_event_ids_ahead` as numbers, without what is no number."""
+        return frozenset(number for number in map(_number, self.in_event_ids_ahead) if number is not None)
 
     def to_wire(self) -> dict[str, object]:
         """Return the JSON form; the same as `encode_snapshot`."""
@@ -85,6 +100,8 @@ def encode_snapshot(snapshot: Snapshot) -> dict[str, object]:
         wire["lastOutEventId"] = snapshot.last_out_event_id
     if snapshot.last_in_event_id is not None:
         wire["lastInEventId"] = snapshot.last_in_event_id
+    if snapshot.in_event_ids_ahead:
+        wire["inEventIdsAhead"] = list(snapshot.in_event_ids_ahead)
     return {**wire, **(snapshot.__pydantic_extra__ or {})}
 
 
@@ -116,7 +133,7 @@ def decode_snapshot(stored: object, *, session_id: str) -> Snapshot:
         raise SnapshotCorruptError(session_id=session_id, field=field, problem=problem) from None
 
 
-_OPTIONAL: Final = ("lastOutEventId", "lastInEventId")
+_OPTIONAL: Final = ("lastOutEventId", "lastInEventId", "inEventIdsAhead")
 
 
 def _parsed(text: str | bytes, session_id: str) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chatagent.errors import WaitTimeoutError
-from chatagent.ui import TextUIPart, UIMessage, to_wire
+from chatagent.ui import TextUIPart, ToolPart, UIMessage, to_wire
 from chatagent_test.harness.harness import ChatAgentHarness
 from chatagent_test.harness.watch import Streaming
 
@@ -126,6 +126,8 @@ class CrashingChat:
         """The user messages sent so far, by the number of their record."""
         self.stopped: set[str] = set()
         """The ids of the messages behind which a stop was sent before they were answered for certain."""
+        self.answered_calls: set[str] = set()
+        """The tool calls whose outcome the client has sent itself."""
         self.last_rewrite = -1
         """The number of the last record that may change what was said before: an action, or a regenerate."""
 
@@ -153,6 +155,8 @@ class CrashingChat:
         seq = await self._put(self._harness.payload("submit-message", message=to_wire(parsed)))
         if parsed.role == "user":
             self.sent[seq] = parsed
+        outcomes = [part for part in parsed.parts if isinstance(part, ToolPart) and part.state.startswith("output-")]
+        self.answered_calls |= {part.tool_call_id for part in outcomes}
 
     async def send_regenerate(self) -> None:
         """Ask for the last answer anew, and wait until the conversation rests."""

@@ -163,6 +163,7 @@ async def _hold(harness: CrashingHarness, scenario: Scenario, plan: CrashPlan) -
     return Outcome(
         sent=dict(chat.sent),
         stopped=frozenset(chat.stopped),
+        answered_calls=frozenset(chat.answered_calls),
         last_rewrite=chat.last_rewrite,
         records=records,
         messages=messages,

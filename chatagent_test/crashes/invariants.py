@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from chatagent.agent.injected import marked_in
 from chatagent.errors import UIMessageStreamError
 from chatagent.session import TURN_COMPLETE, TURN_IN_EVENT_ID, control_type, header
 from chatagent.ui import Finish, MessageReducer, Start, ToolOutputAvailable, ToolPart
@@ -26,6 +27,8 @@ class Outcome:
     sent: Mapping[int, UIMessage]
     """The user messages, by the number of their record on `.in`."""
     stopped: frozenset[str]
+    answered_calls: frozenset[str] = frozenset()
+    """The tool calls whose outcome the client has sent, which no stream need show."""
     last_rewrite: int
     records: Sequence[Record]
     """Every record of `.out`."""
@@ -99,22 +102,20 @@ def _answer_counts(messages: Sequence[UIMessage]) -> dict[str, int]:
 
 
 def _finished_twice(outcome: Outcome) -> Iterator[tuple[str, str]]:
-    """No message has two answers that came to their end."""
-    finished = Counter(
-        answer.in_seq
-        for answer in _streams(outcome.records)
-        if answer.is_finished and (answer.is_closed or not outcome.is_kept_by_agent)
-    )
+    """No message has two answers that came to their end; one that was injected into an answer has that one."""
+    finished = [(answer.in_seq, marked_in(answer.chunks)) for answer in _streams(outcome.records) if answer.is_finished]
     for seq, message in outcome.sent.items():
-        if finished[seq] > 1:
-            yield "answered twice", f"{finished[seq]} finished answers to {message.id} were streamed"
+        count = sum(in_seq == seq or message.id in injected for in_seq, injected in finished)
+        if count > 1:
+            yield "answered twice", f"{count} finished answers to {message.id} were streamed"
 
 
 def _tools(outcome: Outcome) -> Iterator[tuple[str, str]]:
-    """No tool call that has a result is run again."""
+    """No tool call that has a result is run again, unless the answer was cut off and nobody keeps such answers."""
     results = Counter(
         chunk.tool_call_id
         for answer in _streams(outcome.records)
+        if not outcome.is_kept_by_agent or answer.is_finished or answer.is_closed
         for chunk in answer.chunks
         if isinstance(chunk, ToolOutputAvailable) and not chunk.preliminary
     )
@@ -137,13 +138,14 @@ def _client_view(outcome: Outcome) -> Iterator[tuple[str, str]]:
             yield "malformed stream", str(error)
             continue
         message = reducer.message
-        if message.id and (answer.is_closed or not outcome.is_kept_by_agent):
+        if message.id and (answer.is_finished or answer.is_closed or not outcome.is_kept_by_agent):
             shown[message.id] = (answer.in_seq, message)
     kept = {message.id: message for message in outcome.messages}
     for each, (seq, message) in shown.items():
         if each in kept:
-            if _content(kept[each]) != _content(message):
-                yield "history differs", f"{each} is {_content(kept[each])}, the client saw {_content(message)}"
+            found, seen = (_content(one, but=outcome.answered_calls) for one in (kept[each], message))
+            if found != seen:
+                yield "history differs", f"{each} is {found}, the client saw {seen}"
         elif message.text and seq is not None and seq > outcome.last_rewrite:
             yield "lost answer", f"the client saw {message.text!r}, the history does not have {each}"
 
@@ -182,12 +184,10 @@ def _streams(records: Sequence[Record]) -> list[_Stream]:
     return streams
 
 
-def _content(message: UIMessage) -> tuple[str, tuple[str, ...]]:
+def _content(message: UIMessage, *, but: frozenset[str]) -> tuple[str, tuple[str, ...]]:
     """Return what a reader of a message would miss: its text, and the calls that have a result."""
-    calls = [
-        part.tool_call_id for part in message.parts if isinstance(part, ToolPart) and part.state == "output-available"
-    ]
-    return message.text, tuple(calls)
+    calls = [part for part in message.parts if isinstance(part, ToolPart) and part.state == "output-available"]
+    return message.text, tuple(part.tool_call_id for part in calls if part.tool_call_id not in but)
 
 
 def _told(messages: Sequence[UIMessage]) -> list[str]:

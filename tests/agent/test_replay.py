@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.making import assistant, ids, parts_of, roles, tool_part
-from chatagent.agent.replay import committed_cursor, in_flight_messages, read_all, replay_answers
+from chatagent.agent.replay import committed_cursor, done_ahead, in_flight_messages, read_all, replay_answers
 from chatagent.session import InMemorySessionStore, NewRecord, Record, RunRequest, SessionSpec, control_record
+from chatagent.session.output import RunOutput
 from chatagent.ui import to_wire
 
 START, FINISH = {"type": "start", "messageId": "a-1"}, {"type": "finish"}
@@ -324,3 +326,39 @@ def test_an_answer_that_told_an_error_and_went_on_to_its_end_is_settled() -> Non
 
     assert [message.text for message in replayed.settled] == ["whole"]
     assert replayed.partial is None
+
+
+class Appended:
+    """Keeps what a run appends to `.out`."""
+
+    last_control = 0
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def write(self, record: NewRecord, **_: object) -> int:
+        self.records.append(Record(data=record.data, headers=record.headers, seq=len(self.records)))
+        return len(self.records) - 1
+
+    async def flush(self) -> int:
+        return len(self.records) - 1
+
+
+@given(numbers=st.sets(st.integers(min_value=0, max_value=10**12), max_size=200))
+def test_what_is_done_ahead_is_read_as_it_was_told_as_far_as_there_is_room(numbers: set[int]) -> None:
+    """G-26."""
+    ahead = sorted(numbers)
+    appended: Any = Appended()
+
+    anyio.run(lambda: RunOutput(appended).write_turn_complete(token="", in_cursor=None, ahead=ahead))
+    told = sorted(done_ahead(appended.records))
+
+    assert told == ahead[: len(told)]
+    assert len(told) == len(ahead) or len(",".join(map(str, ahead[: len(told) + 1]))) > 1000
+    assert all(len(name) + len(value) <= 1024 for record in appended.records for name, value in record.headers)
+
+
+def test_numbers_that_are_none_are_passed_by() -> None:
+    record = control_record("turn-complete", session_in_event_ids_ahead="3,,x,²,5")
+
+    assert done_ahead([Record(data=record.data, headers=record.headers, seq=0)]) == {3, 5}

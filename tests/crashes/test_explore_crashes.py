@@ -9,6 +9,7 @@ import pytest
 from chatagent import chat, is_step_count, stream_text, tool
 from chatagent.agent import RecoveryResult
 from chatagent.errors import AgentNotRegisteredError, InvalidArgumentError
+from chatagent.ui import ToolPart, UIMessage
 from chatagent_test import CrashReport, MockLanguageModel, explore_crashes, script
 
 if TYPE_CHECKING:
@@ -204,11 +205,95 @@ def keeping_its_history(*, careless: bool) -> ChatAgent[Any]:
     )
 
 
+def asking_its_client(*, keeps_early: bool) -> ChatAgent[Any]:
+    """An agent with a small database, a tool of the client's, and one of its own."""
+    database: list[UIMessage] = []
+
+    def load(event: Any) -> list[UIMessage]:
+        chat.upsert_incoming_message(database, event)
+        return list(database)
+
+    def keep(event: Any) -> None:
+        database[:] = event.ui_messages
+
+    def ask(call: CallOptions) -> Script:
+        number = len(call.prompt)
+        if call.prompt[-1].role == "user":
+            return script.text("Which?").tool_call("which", {}, tool_call_id=f"c-{number}")
+        if number < 5:
+            return script.text("I look.").tool_call("weather", {"place": "Kiel"}, tool_call_id=f"c-{number}")
+        return script.text("It is nice.")
+
+    which = tool(description="Ask the user.", input_schema={"type": "object"})
+    early: dict[str, Any] = {"on_before_turn_complete": keep} if keeps_early else {}
+    return chat.agent(
+        id="asker",
+        run=lambda event: stream_text(
+            model=MockLanguageModel(ask),
+            messages=event.messages,
+            tools=event.tools,
+            stop_when=is_step_count(4),
+            abort_signal=event.signal,
+        ),
+        tools={"which": which, "weather": weather},
+        hydrate_messages=load,
+        on_turn_complete=keep,
+        **early,
+    )
+
+
+async def form(talk: CrashingChat) -> None:
+    await talk.send_message("the weather?")
+    asked = talk.messages[-1]
+    (call,) = [part for part in asked.parts if isinstance(part, ToolPart)]
+    answered = call.model_copy(update={"state": "output-available", "output": "Kiel"})
+    await talk.send_message(UIMessage(id=asked.id, role="assistant", parts=[answered]))
+
+
 async def test_an_agent_that_keeps_its_own_history_is_judged_by_what_it_can_keep() -> None:
     report = await explore_crashes(lambda: keeping_its_history(careless=False), short_talk)
 
     report.assert_ok()
     assert report.crash_points > 20
+
+
+@pytest.mark.parametrize("careless", [False, True])
+async def test_two_crashes_ask_such_an_agent_for_no_finished_answer_again(*, careless: bool) -> None:
+    """G-64."""
+    report = await explore_crashes(lambda: keeping_its_history(careless=careless), short_talk, crashes=2, every=3)
+
+    assert [violation for violation in report.violations if violation.rule == "answered twice"] == []
+    assert report.crash_points > 100
+
+
+@pytest.mark.parametrize("keeps_early", [False, True])
+async def test_what_a_client_and_a_tool_have_answered_outlives_two_crashes_of_such_an_agent(
+    *, keeps_early: bool
+) -> None:
+    """G-64: whether the answer is stored at the end of the turn or before."""
+    report = await explore_crashes(lambda: asking_its_client(keeps_early=keeps_early), form, crashes=2, every=4)
+
+    too_late = [violation for violation in report.violations if "turn-complete" in violation.crash_points[-1]]
+    assert [violation for violation in report.violations if violation not in too_late] == []
+    assert not (keeps_early and too_late)
+    assert report.crash_points > 50
+
+
+async def test_what_steers_an_answer_in_front_of_an_older_action_is_answered_once() -> None:
+    """G-26: it is done with before the action, however the run dies while that waits."""
+
+    async def scenario(talk: CrashingChat) -> None:
+        await talk.begin_message("the weather?")
+        await talk.wait_streaming("Let me look")
+        await talk.begin_action({"type": "note"})
+        await talk.begin_message("be brief")
+        await talk.wait_idle()
+        await talk.send_message("bye")
+
+    report = await explore_crashes(make_agent(on_action=lambda event: None), scenario)
+
+    report.assert_ok()
+    assert report.crash_points > 40
 
 
 async def test_an_answer_that_such_an_agent_comes_too_late_to_keep_is_told() -> None:

@@ -66,6 +66,19 @@ def test_a_wire_snapshot_comes_back_as_it_was() -> None:
     assert decode_snapshot(json.dumps(WIRE).encode(), session_id="c") == taken
 
 
+def test_what_is_done_above_the_cursor_is_a_key_of_its_own_that_is_absent_if_nothing_is() -> None:
+    wire = {**WIRE, "inEventIdsAhead": ["4", "7"]}
+
+    taken = decode_snapshot(wire, session_id="c")
+
+    assert taken.in_ahead == {4, 7}
+    assert taken.to_wire() == wire
+    assert decode_snapshot({**wire, "inEventIdsAhead": None}, session_id="c").to_wire() == WIRE
+    assert decode_snapshot({**wire, "inEventIdsAhead": ["x", "7"]}, session_id="c").in_ahead == {7}
+    with pytest.raises(SnapshotCorruptError, match="inEventIdsAhead"):
+        decode_snapshot({**wire, "inEventIdsAhead": 7}, session_id="c")
+
+
 def test_absent_cursors_stay_absent() -> None:
     wire = encode_snapshot(snapshot(message("a")))
 
