@@ -107,11 +107,11 @@ async def _leave(run: AgentRun, outcome: RunOutcome) -> None:
 async def boot(run: AgentRun) -> Incoming | None:
     """Do everything before the first turn; returns the first payload, `None` if the run ends here."""
     with run.observer.during(BootWork()):
-        await _bring_back_the_past(run)
-    return await _first_payload(run)
+        past = await _bring_back_the_past(run)
+    return await _first_payload(run, past)
 
 
-async def _bring_back_the_past(run: AgentRun) -> None:
+async def _bring_back_the_past(run: AgentRun) -> Past:
     """Read the past, call `on_boot`, and decide what becomes of what was cut off (B-2 to B-7)."""
     payload, state = run.env.payload, run.state
     state.could_have_prior_state = run.continuation or run.env.context.attempt.number > 1
@@ -129,9 +129,10 @@ async def _bring_back_the_past(run: AgentRun) -> None:
     await recover(run, past)
     if brings_head_start:
         await seed_head_start(state.conversation, payload)
+    return past
 
 
-async def _first_payload(run: AgentRun) -> Incoming | None:
+async def _first_payload(run: AgentRun, past: Past) -> Incoming | None:
     """Return what the first turn is to answer, once it is there; `None` if the run ends here (B-8 to B-13)."""
     payload = run.env.payload
     if payload.trigger == "preload":
@@ -143,11 +144,21 @@ async def _first_payload(run: AgentRun) -> Incoming | None:
     attach_run_listener(run)
     if payload.trigger == "close":
         return None
-    if run.continuation and payload.message is None:
+    if (run.continuation and payload.message is None) or _was_answered_before(run, past):
         return await _first_of_continuation(run)
     if payload.trigger is None and payload.message is None:
         return await wait_for_incoming(run, phase=None, waits_for="first message", client_data=None)
     return Incoming(payload, None)
+
+
+def _was_answered_before(run: AgentRun, past: Past) -> bool:
+    """Return whether this is a second attempt whose first has answered the message that both were booted with."""
+    message = run.env.payload.message
+    if message is None or run.env.context.attempt.number == 1 or past.partial_raw is not None:
+        return False
+    chain = run.state.conversation.chain
+    place = chain.position(message.id)
+    return place is not None and any(each.role == "assistant" for each in chain.items[place + 1 :])
 
 
 async def read_past(run: AgentRun) -> Past:

@@ -10,7 +10,7 @@ import pytest
 from agent.making import agent_of, assistant, ids, kept, parts_of, texts, user
 from agent.steering import CALL, look, steered
 from chatagent.agent import RecoveryResult
-from chatagent.errors import AgentRunEndedError
+from chatagent.errors import AgentRunEndedError, OutOfMemoryError
 from chatagent.ui import DataChunk
 from chatagent_test import ChatAgentHarness, MockLanguageModel, mock_chat_agent, script
 
@@ -322,3 +322,24 @@ async def test_a_half_answer_is_not_trimmed_before_it_was_saved() -> None:
 
     assert unsaved is None
     assert texts(kept(harness)) == ["first", "half", "second?", "second", "third", "done"]
+
+
+async def test_a_second_attempt_does_not_answer_again_what_the_first_was_booted_with_and_has_answered() -> None:
+    """C-71, G-64."""
+    model = MockLanguageModel([script.text("one"), script.text("two"), script.text("three")])
+
+    def run_out(event: Any) -> None:
+        if event.turn == 1 and event.ctx.attempt.number == 1:
+            raise OutOfMemoryError("too much")
+
+    agent = agent_of(model, on_turn_start=run_out, oom_machine="large-2x")
+
+    async with mock_chat_agent(agent, mode="submit-message") as harness:
+        await harness.send_message(user("u-1", "first"))
+        with pytest.raises(OutOfMemoryError):
+            await harness.send_message(user("u-2", "second"))
+        await harness.retry_oom()
+        await harness.wait_idle()
+        await harness.send_message(user("u-3", "third"))
+
+    assert texts(kept(harness)) == ["first", "one", "second", "two", "third", "three"]
