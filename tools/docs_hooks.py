@@ -26,7 +26,6 @@ PACKAGES = ("chatagent", "chatagent_test")
 MODULES = (
     "chatagent.adapters.pydantic_ai",
     "chatagent.clock",
-    "chatagent.errors",
     "chatagent.ids",
     "chatagent.signals",
 )
