@@ -6,34 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from chatagent.session import Session
 from chatagent_test.harness.leaks import leaked_tasks
+from chatagent_test.harness.state import HarnessState
 from chatagent_test.harness.turn import Turn, chunks_of, raw_chunks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chatagent.agent import BootReport, HookCall
-    from chatagent.clock import Clock
     from chatagent.session import Record, Snapshot
     from chatagent.ui import Chunk
-    from chatagent_test.harness.driven_run import DrivenRun
-    from chatagent_test.harness.driver import Driver
-    from chatagent_test.harness.platform import Platform
     from chatagent_test.harness.story import Beat
-    from chatagent_test.harness.watch import RunWatch
 
 __all__ = ["Inspection"]
 
 
-class Inspection:
+class Inspection(HarnessState):
     """The part of a harness that is looked at; it changes nothing."""
-
-    chat_id: str
-    clock: Clock
-    _watch: RunWatch
-    _platform: Platform
-    _run: DrivenRun
-    _driver: Driver
-    _session: Session | None = None
 
     def __repr__(self) -> str:
         run = "not started" if not self._run.started else "ended" if self.run_ended else "on"

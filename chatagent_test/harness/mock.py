@@ -11,8 +11,9 @@ from chatagent.task import make_run_context
 from chatagent.ui import UIMessage, to_wire
 from chatagent_test.clock import VirtualClock
 from chatagent_test.harness.given import check_client_data
-from chatagent_test.harness.harness import ChatAgentHarness, Mode
+from chatagent_test.harness.harness import ChatAgentHarness
 from chatagent_test.harness.run_network import NetworkOption, RunNetwork
+from chatagent_test.harness.state import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,45 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chatagent.errors import AgentRunEndedError, HarnessModeError, HarnessStateError, OutOfMemoryError
+from chatagent.errors import AgentRunEndedError, HarnessStateError, OutOfMemoryError
 from chatagent.ui import UNSET, Unset
 from chatagent_test.clock import VirtualClock
 from chatagent_test.harness.given import check_client_data
-from chatagent_test.harness.where import describe_past
+from chatagent_test.harness.state import HarnessState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from chatagent.agent import ChatAgent
-    from chatagent.clock import Clock
     from chatagent_test.harness.driven_run import DrivenRun
-    from chatagent_test.harness.driver import Driver
-    from chatagent_test.harness.failures import Failures
-    from chatagent_test.harness.watch import RunWatch
 
 __all__ = ["RunControl"]
 
 
-class RunControl:
+class RunControl(HarnessState):
     """The part of a harness that begins and ends runs."""
 
-    clock: Clock
-    wait_timeout: float
-    _run: DrivenRun
-    _driver: Driver
-    _watch: RunWatch
-    _failures: Failures
-    _boot_payload: dict[str, Any]
-    _task_context: Mapping[str, Any] | None
     _new_run: Callable[[Mapping[str, Any] | None], DrivenRun]
-    _begin_waiting: Callable[[], None]
-    _check_open: Callable[[], None]
-    _check_sendable: Callable[[], None]
-    _mode: Any
-    _run_number: int
-    _agent: ChatAgent[Any]
-    _boot_of_run: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
-    """What the run was booted with, unless it is the first."""
+    """Makes a further run on the session, for which nothing is seeded."""
+    _run_number = 1
 
     async def kill_run(self) -> None:
         """Let the run die as in a crash: its right to write is taken first, then its task is cancelled.
@@ -212,26 +193,6 @@ class RunControl:
             return {}
         return {"trigger": "submit-message", "message": payload["message"]}
 
-    @property
-    def _so_far(self) -> str:
-        """What came so far, for the errors of misuse; nothing before the run was started."""
-        return f"\n{describe_past(self._watch)}" if self._run.started else ""
-
-    def _check_handover(self, name: str) -> None:
-        """Check that the run waits for a head start, or will."""
-        booted, _ = self._boot_of_run or (self._boot_payload, None)
-        problem = None
-        if self._mode != "handover-prepare":
-            problem = f"the run was booted in mode {self._mode!r}; use mode='handover-prepare'"
-        elif booted.get("trigger") != "handover-prepare":
-            problem = "this run goes on from an earlier one; a head start is handed over to the first run alone"
-        if problem is not None:
-            raise HarnessModeError(f"{name}: {problem}{self._so_far}")
-        self._check_sendable()
-        if any(not turn.died for turn in self._watch.turns):
-            problem = "the run has its head start, and waits for none any more; go on with send_message"
-            raise HarnessStateError(f"{name}: {problem}{self._so_far}")
-
     def _check_over(self, name: str) -> None:
         if not self._watch.ended:
             problem = "the run is still on; end it first (kill_run, cancel_run, chat.end_run)"
@@ -243,11 +204,6 @@ class RunControl:
         self._check_outside(name)
         if not self._run.started:
             raise HarnessStateError(f"{name}: no run was started; send something, or await start(), first")
-
-    def _check_outside(self, name: str) -> None:
-        if self._driver.ledger.has_current_task():
-            problem = "a run cannot do this to itself; call it in the test"
-            raise HarnessStateError(f"{name}: {problem}{self._so_far}")
 
 
 def _sections(context: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -3,38 +3,42 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from chatagent.errors import HarnessStateError, InvalidArgumentError
 from chatagent_test.clock import VirtualClock
+from chatagent_test.harness.state import HarnessState
 from chatagent_test.harness.watch import Streaming
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chatagent.clock import Clock
-    from chatagent_test.harness.driven_run import DrivenRun
-    from chatagent_test.harness.driver import Driver
-    from chatagent_test.harness.failures import Failures
     from chatagent_test.harness.harness import ChatAgentHarness
-    from chatagent_test.harness.watch import RunWatch, Sent
 
 __all__ = ["Waits"]
 
 
-class Waits:
+class Waits(HarnessState):
     """The part of a harness that waits."""
 
-    clock: Clock
-    _mode: Any
-    _run: DrivenRun
-    _driver: Driver
-    _watch: RunWatch
-    _failures: Failures
-    _sent: list[Sent]
-    _begin_waiting: Callable[[], None]
-    _check_outside: Callable[[str], None]
-    _raise_ended: Callable[[str], None]
+    async def start(self) -> None:
+        """Boot the run, and wait until it waits for input, works on a turn, or has ended.
+
+        In mode `submit-message` there is nothing to boot before the first message (G-5); then this does nothing.
+
+        Raises:
+            BaseException: what ended the run while it booted.
+        """
+        self._check_open()
+        if self._mode == "submit-message" and not self._run.started:
+            return
+        self._boot()
+        watch = self._watch
+        await self._driver.until(
+            lambda: watch.is_waiting or bool(watch.turns) or watch.ended, "start: the run has not finished booting"
+        )
+        self._failures.raise_run_error()
+        self._check_open()  # somebody else may have closed it meanwhile
 
     async def wait_for(self, predicate: Callable[[ChatAgentHarness], object]) -> None:
         """Wait until something holds of this harness.
