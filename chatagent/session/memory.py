@@ -1,123 +1,39 @@
 """The store in memory: sessions, logs, runs and snapshots as plain objects, every step of which is done without a wait.
 
 It keeps the objects it is given (rule D7) and dies with its process. Two handles on one store stand for two processes.
-The logs are in `memory_log.py`, the runs in `memory_runs.py`.
+Sessions, appends and reads are here, what workers do is in `memory_claims.py`; the logs are in `memory_log.py`, the
+rows of sessions and runs in `memory_runs.py`.
 """
 
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from chatagent.clock import Clock, SystemClock
-from chatagent.errors import (
-    InvalidArgumentError,
-    LeaseLostError,
-    SessionClosedError,
-    SessionNotFoundError,
-    StoreClosedError,
-)
+from chatagent.errors import InvalidArgumentError
 from chatagent.ids import IdGenerator, random_id
 from chatagent.session.limits import LIGHT_BODY, check_key, check_limit, check_session_id, weigh_batch
+from chatagent.session.memory_claims import MemoryClaims
+from chatagent.session.memory_handle import Shared, check_open_session
 from chatagent.session.memory_log import Follower, MemoryLog
-from chatagent.session.memory_runs import MemoryRun, MemorySession
+from chatagent.session.memory_runs import MemorySession
 from chatagent.session.records import NewRecord, Record, trim_point
-from chatagent.session.store import AppendAck, CreatedSession, EndedRun, RunRequest, SessionPage
+from chatagent.session.store import AppendAck, CreatedSession, RunRequest, SessionPage
 from chatagent.session.values import WEIGHERS, NotJSONError, weigh
-from chatagent.timers import wait_until
 from chatagent.ui.slots import UNSET
-from chatagent.waiting import Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
-    from typing import Self
 
+    from chatagent.session.memory_handle import KeptSnapshots, Observer
     from chatagent.session.records import Direction
-    from chatagent.session.store import (
-        Lease,
-        RecordPage,
-        RunOutcome,
-        RunRef,
-        SessionChange,
-        SessionInfo,
-        SessionSpec,
-        Worker,
-    )
-
-    Observer = Callable[[str, Direction, tuple[Record, ...]], object]
+    from chatagent.session.store import RecordPage, SessionChange, SessionInfo, SessionSpec
 
 __all__ = ["InMemorySessionStore"]
 
-REANNOUNCE_AFTER = 5.0
-"""Seconds after which `recover` tells the workers once more of a run that nobody has claimed."""
 
-
-class KeptSnapshots(Protocol):
-    """What the sessions ask of the snapshots that are kept beside them."""
-
-    def forget(self, session_id: str) -> None:
-        """Remove a deleted session's snapshot."""
-        ...
-
-    def input_seen(self, session_id: str) -> int | None:
-        """Return the number of `.in` up to which the snapshot has seen the input; `None` if there is no snapshot."""
-        ...
-
-
-class _Shared:
-    """What all handles of one store share."""
-
-    def __init__(self, clock: Clock, ids: IdGenerator) -> None:
-        self.clock = clock
-        self.ids = ids
-        self.sessions: dict[str, MemorySession] = {}
-        self.friendly: dict[str, MemorySession] = {}
-        self.epochs: dict[str, int] = {}
-        """The last epochs of deleted sessions, so that their runs stay fenced (rule ST-14)."""
-        self.created = 0
-        self.pending: dict[MemoryRun, None] = {}
-        """Runs to be claimed, in the order of their creation."""
-        self.live: dict[MemoryRun, None] = {}
-        self.revoked: dict[MemorySession, None] = {}
-        """Sessions whose run was taken away, and which `recover` has not looked at."""
-        self.claimers: dict[Waiter, Worker] = {}
-        self.observers: dict[object, Observer] = {}
-        self.observing: tuple[Observer, ...] = ()
-        self.snapshots: list[weakref.ref[KeptSnapshots]] = []
-        """Whoever else holds one keeps it; one that nobody holds has nothing to lose."""
-
-    def kept_snapshots(self) -> list[KeptSnapshots]:
-        """Return the stores of snapshots that are still there."""
-        return [snapshots for ref in self.snapshots if (snapshots := ref()) is not None]
-
-    def begin_run(self, session: MemorySession, request: RunRequest) -> RunRef:
-        """Create a session's next run and tell the workers."""
-        run = session.begin_run(request, run_id=f"run_{self.ids()}", now=self.clock.now())
-        self.pending[run] = None
-        self.revoked.pop(session, None)
-        self.announce(run)
-        return run.ref(created=True)
-
-    def ensure_run(self, session: MemorySession, request: RunRequest) -> RunRef:
-        """Return the session's run, or create one."""
-        return self.begin_run(session, request) if session.run is None else session.run.ref()
-
-    def stop_run(self, session: MemorySession, *, crashed: bool) -> MemoryRun:
-        """End a session's run."""
-        run = session.stop_run(crashed=crashed)
-        self.pending.pop(run, None)
-        self.live.pop(run, None)
-        return run
-
-    def announce(self, run: MemoryRun) -> None:
-        """Wake the workers that can serve a run."""
-        for waiter, worker in self.claimers.items():
-            if run.task in worker.tasks:
-                waiter.wake()
-
-
-class InMemorySessionStore:
+class InMemorySessionStore(MemoryClaims):
     """A `SessionStore` in memory; use it inside `async with`.
 
     Args:
@@ -126,34 +42,13 @@ class InMemorySessionStore:
     """
 
     def __init__(self, *, clock: Clock | None = None, ids: IdGenerator = random_id) -> None:
-        self._shared = _Shared(clock or SystemClock(), ids)
-        self._now = self._shared.clock.now
-        self._sessions: dict[str, MemorySession] = {}
-        """The sessions; empty while the store is closed, so that the path of a chunk needs no check of its own."""
-        self._entered = 0
-        self._waiting: dict[Waiter, None] = {}
+        super().__init__(Shared(clock or SystemClock(), ids))
 
     def handle(self) -> InMemorySessionStore:
         """Return a second handle on the same data, opened and closed by itself."""
         other = InMemorySessionStore()
         other._shared, other._now = self._shared, self._now
         return other
-
-    async def __aenter__(self) -> Self:
-        """Open the store; it may be opened several times over, and closes with the last one."""
-        self._entered += 1
-        self._sessions = self._shared.sessions
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
-        """Close the store: whoever waits in it gets a `StoreClosedError`. The data stay."""
-        self._entered -= 1
-        if not self._entered:
-            self._sessions = {}
-            for waiter in tuple(self._waiting):
-                waiter.wake()
 
     async def create_session(self, spec: SessionSpec, *, run: RunRequest | None = None) -> CreatedSession:
         """Create a session, and with `run` its first run; what is there already takes over the config."""
@@ -169,7 +64,7 @@ class InMemorySessionStore:
             if session.task != spec.task:
                 problem = f"session {spec.session_id!r} belongs to the task {session.task!r}"
                 raise InvalidArgumentError(argument="task", value=spec.task, problem=problem)
-            _check_open_session(session, now)
+            check_open_session(session, now)
             session.configure(spec, now)
             return CreatedSession(session.info(), created=False, run=None if session.run is None else session.run.ref())
         shared = self._shared
@@ -333,7 +228,7 @@ class InMemorySessionStore:
         known = None if key is None else log.known(check_key(key), self._now())
         if known is None:
             if direction == "in":
-                _check_open_session(session, self._now())
+                check_open_session(session, self._now())
             return None
         # Work that is not dealt with needs a run, whoever sent it for the n-th time (rule ST-27).
         wanted = run is not None and known.last > session.in_committed
@@ -429,98 +324,6 @@ class InMemorySessionStore:
             removed += old
         return removed
 
-    async def ensure_run(self, session_id: str, request: RunRequest) -> RunRef:
-        """Return the run that is pending or live, or create a pending one."""
-        session = self._session(session_id)
-        if session.run is None:
-            _check_open_session(session, self._now())
-        return self._shared.ensure_run(session, request)
-
-    async def claim_runs(self, worker: Worker, *, limit: int) -> list[Lease]:
-        """Turn pending runs that the worker can serve into leases, oldest first."""
-        self._check_open()
-        shared, now = self._shared, self._now()
-        runs = [run for run in shared.pending if run.task in worker.tasks and run.available_at <= now]
-        runs = runs[: check_limit(limit)]
-        for run in runs:
-            del shared.pending[run]
-            shared.live[run] = None
-        return [run.lease(shared.sessions[run.session_id], worker, now) for run in runs]
-
-    async def wait_for_runs(self, worker: Worker) -> None:
-        """Return when there may be something to claim."""
-        while True:
-            self._check_open()
-            times = [run.available_at for run in self._shared.pending if run.task in worker.tasks]
-            earliest = min(times, default=None)
-            if earliest is not None and earliest <= self._now():
-                return
-            waiter = Waiter("a run to claim")
-            self._shared.claimers[waiter] = worker
-            self._waiting[waiter] = None
-            try:
-                await wait_until(waiter, self._shared.clock, earliest, kind="sleep")
-            finally:
-                del self._shared.claimers[waiter], self._waiting[waiter]
-
-    async def renew(self, leases: Sequence[Lease]) -> list[Lease | None]:
-        """Renew leases; a lost one comes back as `None`."""
-        self._check_open()
-        now = self._now()
-        held = [self._held(lease) for lease in leases]
-        return [None if each is None else each[1].renewed(each[0], now) for each in held]
-
-    async def end_run(
-        self,
-        lease: Lease,
-        outcome: RunOutcome,
-        *,
-        input_seen: int | None = None,
-        next_run: RunRequest | None = None,
-    ) -> EndedRun:
-        """End a run in one step; without `next_run` it goes on if work lies above `input_seen`."""
-        self._check_open()
-        held = self._held(lease)
-        if held is None:
-            raise self._lost(lease)
-        session = held[0]
-        if input_seen is not None and next_run is None and session.in_work > input_seen:
-            return EndedRun(ended=False, in_work=session.in_work)
-        self._shared.stop_run(session, crashed=False)
-        ref = None if next_run is None else self._shared.begin_run(session, next_run)
-        return EndedRun(ended=True, in_work=session.in_work, next_run=ref)
-
-    async def recover(self) -> list[RunRef]:
-        """End runs whose lease has run out, and see to it that uncommitted work gets a run; return the ended ones."""
-        self._check_open()
-        shared, now = self._shared, self._now()
-        crashed = [run for run in shared.live if run.expires_at <= now]
-        sessions = [shared.sessions[run.session_id] for run in crashed]
-        for session in sessions:
-            shared.stop_run(session, crashed=True)
-        rest, shared.revoked = shared.revoked, {}
-        for session in sessions + list(rest):
-            if session.run is None and session.has_work():
-                shared.begin_run(session, RunRequest("crash"))
-        for run in shared.pending:
-            if now - run.available_at > REANNOUNCE_AFTER:
-                shared.announce(run)
-        return [run.ref() for run in crashed]
-
-    def revoke(self, session_id: str) -> RunRef | None:
-        """Take the current run's right to write, at once: what a killed process would do no more (rule ST-90).
-
-        The run counts as crashed. No run follows by itself; `recover` or the next append sees to that.
-
-        Returns:
-            The run that was ended; `None` if the session has none.
-        """
-        session = self._session(session_id)
-        if session.run is None:
-            return None
-        self._shared.revoked[session] = None
-        return self._shared.stop_run(session, crashed=True).ref()
-
     def number_from(self, session_id: str, direction: Direction, first: int) -> None:
         """Let an empty log give `first` as its first number: its session goes on from a snapshot taken elsewhere.
 
@@ -541,47 +344,6 @@ class InMemorySessionStore:
         """Let a store of snapshots follow the deletion of sessions, and hold back what it has not seen."""
         self._shared.snapshots.append(weakref.ref(snapshots))
 
-    def check_writer(self, session_id: str, epoch: int) -> None:
-        """Do nothing if the session is unknown here, or the epoch may write.
-
-        Raises:
-            LeaseLostError: it may not.
-        """
-        session = self._shared.sessions.get(session_id)
-        if session is not None and session.writer != epoch:
-            raise session.lost(epoch)
-        if session is None and session_id in self._shared.epochs:
-            raise LeaseLostError(session_id=session_id, epoch=epoch, current_epoch=None)
-
-    def _check_open(self) -> None:
-        if not self._entered:
-            raise StoreClosedError("the store is not open: use it inside `async with store:`")
-
-    def _session(self, session_id: str) -> MemorySession:
-        session = self._sessions.get(session_id)
-        if session is None:
-            raise self._missing(session_id, None)
-        return session
-
-    def _missing(self, session_id: str, epoch: int | None) -> Exception:
-        """Make the error of a call whose session is not there."""
-        self._check_open()
-        if epoch is not None and session_id in self._shared.epochs:
-            return LeaseLostError(session_id=session_id, epoch=epoch, current_epoch=None)
-        return SessionNotFoundError(session_id)
-
-    def _held(self, lease: Lease) -> tuple[MemorySession, MemoryRun] | None:
-        """Return the session and the live run that a lease is for; `None` if it was lost."""
-        session = self._sessions.get(lease.session.session_id)
-        run = None if session is None else session.run
-        if session is None or run is None or run.epoch != lease.epoch or run.state != "live":
-            return None
-        return session, run
-
-    def _lost(self, lease: Lease) -> Exception:
-        session = self._sessions.get(lease.session.session_id)
-        return self._missing(lease.session.session_id, lease.epoch) if session is None else session.lost(lease.epoch)
-
 
 def _fenced(session: MemorySession, epoch: int | None) -> Exception:
     if epoch is None:
@@ -594,11 +356,6 @@ def _trim(log: MemoryLog, added: tuple[Record, ...], trims: Sequence[int | None]
     for record, before in zip(added, trims, strict=True):
         if before is not None and before <= record.seq:
             log.trim(before=before)
-
-
-def _check_open_session(session: MemorySession, now: float) -> None:
-    if session.closed(now):
-        raise SessionClosedError(session.session_id)
 
 
 def _page_start(after: str) -> int:
