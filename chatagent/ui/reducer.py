@@ -11,30 +11,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 from chatagent.errors import UIMessageStreamError
 from chatagent.ui import chunks as c
 from chatagent.ui.codec import parse_chunk
-from chatagent.ui.drafts import Draft, StreamedInput, TextDraft, ToolDraft
+from chatagent.ui.drafts import StreamedInput, TextDraft, ToolDraft
 from chatagent.ui.kinds import UNSET
 from chatagent.ui.messages import (
     CustomUIPart,
     DataUIPart,
-    DynamicToolUIPart,
     FileUIPart,
     ReasoningFileUIPart,
-    ReasoningUIPart,
     SourceDocumentUIPart,
     SourceUrlUIPart,
     SteeringMessageUIPart,
     StepStartUIPart,
-    TextUIPart,
     ToolApproval,
-    ToolPart,
     UIMessage,
-    UIPart,
 )
-from chatagent.ui.metadata import merge_metadata
+from chatagent.ui.under_way import MessageUnderWay, empty_message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from chatagent.ui.wire import FinishReason
 
 __all__ = ["MessageReducer"]
@@ -42,7 +35,7 @@ __all__ = ["MessageReducer"]
 _Apply: TypeAlias = Callable[["MessageReducer", Any], bool]
 
 
-class MessageReducer:
+class MessageReducer(MessageUnderWay):
     """Reduces the chunks of one message.
 
     Args:
@@ -57,29 +50,7 @@ class MessageReducer:
         self._on_new_id = on_new_id
         self.finish_reason: FinishReason | None = None
         """What the last `finish` chunk said; `None` until one says something."""
-        self._has_state = False
-        if message is None or message.role != "assistant":
-            message = _empty_message("" if message is None else message.id)
-        self._begin(message)
-
-    @property
-    def message(self) -> UIMessage:
-        """The message as it stands; the same object until a chunk changes it."""
-        if self._message is None:
-            self._message = self._base.model_copy(update={"parts": self._built_parts()})
-        return self._message
-
-    @property
-    def last_state(self) -> UIMessage | None:
-        """The message as it stood at the last chunk that changed it visibly; `None` if none did.
-
-        It differs from `message` in that it lacks the `step-start` of a step in which nothing came yet.
-        """
-        if not self._has_state:
-            return None
-        if self._visible_count == len(self._parts):
-            return self.message
-        return self._base.model_copy(update={"parts": self._built_parts()[: self._visible_count]})
+        super().__init__(message)
 
     def feed(self, chunk: c.Chunk | dict[str, Any]) -> bool:
         """Take the next chunk, and return whether it made a state that a reader should see.
@@ -101,112 +72,6 @@ class MessageReducer:
         self._visible_count = len(self._parts)
         return True
 
-    @property
-    def open_blocks(self) -> tuple[dict[str, int], dict[str, int]]:
-        """The open text blocks and the open reasoning blocks: the part's index by the block's id.
-
-        What `resume_blocks` of another reducer needs to go on with this message.
-        """
-        texts = {block_id: draft.index for block_id, draft in self._texts.items()}
-        return texts, {block_id: draft.index for block_id, draft in self._reasonings.items()}
-
-    def resume_blocks(self, texts: Mapping[str, int], reasonings: Mapping[str, int]) -> None:
-        """Go on with blocks that were open when the message was left; an index at which none stands is passed over."""
-        for blocks, known, kind in ((texts, self._texts, TextUIPart), (reasonings, self._reasonings, ReasoningUIPart)):
-            for block_id, index in blocks.items():
-                part = self._parts[index] if 0 <= index < len(self._parts) else None
-                if isinstance(part, kind):
-                    own_id = part.id if isinstance(part, ReasoningUIPart) else None
-                    draft = TextDraft(index, block_id=own_id, provider_metadata=part.provider_metadata)
-                    draft.pieces.append(part.text)
-                    known[block_id] = draft
-
-    # The message under way ----------------------------------------------------------------------------------------
-
-    def _begin(self, message: UIMessage) -> None:
-        self._base = message
-        """The message without its parts: id, role, metadata, unknown fields."""
-        self._message: UIMessage | None = message
-        self._parts: list[UIPart | None] = list(message.parts)
-        """The parts as they were last built; `None` for one that never was."""
-        self._stale: list[Draft] = []
-        self._visible_count = len(self._parts)
-        self._step = 0
-        """Number of the current step."""
-        self._step_start = 0
-        """Index of the first part of the current step."""
-        self._texts: dict[str, TextDraft] = {}
-        self._reasonings: dict[str, TextDraft] = {}
-        self._inputs: dict[str, StreamedInput] = {}
-        self._tools: list[ToolDraft] = []
-        self._calls: dict[str, list[ToolDraft]] = {}
-        """The tool calls by their id, in order."""
-        self._approvals: dict[str, ToolDraft] = {}
-        self._data: dict[tuple[str, str], int] = {}
-        """The index of each data part that has an id."""
-        for index, part in enumerate(message.parts):
-            self._take_part(index, part)
-        self._resume_inputs()
-
-    def _take_part(self, index: int, part: UIPart) -> None:
-        """Note what later chunks may refer to in a part that was there before."""
-        if isinstance(part, StepStartUIPart):
-            self._step += 1
-            self._step_start = index + 1
-        elif isinstance(part, ToolPart):
-            dynamic = isinstance(part, DynamicToolUIPart)
-            draft = ToolDraft(index, step=self._step, call_id=part.tool_call_id, dynamic=dynamic, part=part)
-            self._add_tool(draft)
-            if part.approval is not None:
-                self._approvals.setdefault(part.approval.id, draft)
-        elif isinstance(part, DataUIPart) and part.id is not None:
-            self._data.setdefault((part.type, part.id), index)
-
-    def _resume_inputs(self) -> None:
-        """Go on with the inputs that were coming in when the message was left (rule 13.8)."""
-        for draft in self._tools:
-            part = draft.part
-            if draft.step != self._step or part is None or part.state != "input-streaming":
-                continue
-            self._inputs[draft.call_id] = StreamedInput(
-                cast("Any", part).tool_name,
-                dynamic=draft.dynamic,
-                title=part.title,
-                tool_metadata=part.tool_metadata,
-                encoding=part.input_encoding,
-                text=part.raw_input if isinstance(part.raw_input, str) else "",
-            )
-
-    def _built_parts(self) -> tuple[UIPart, ...]:
-        for draft in self._stale:
-            draft.is_stale = False
-            self._parts[draft.index] = cast("TextDraft | ToolDraft", draft).build()
-        self._stale.clear()
-        return cast("tuple[UIPart, ...]", tuple(self._parts))
-
-    def _change(self, draft: Draft) -> bool:
-        if not draft.is_stale:
-            draft.is_stale = True
-            self._stale.append(draft)
-        return True
-
-    def _append(self, part: UIPart) -> bool:
-        self._parts.append(part)
-        return True
-
-    def _append_draft(self, draft: Draft) -> None:
-        self._parts.append(None)
-        self._change(draft)
-
-    def _merge_metadata(self, metadata: object) -> bool:
-        if metadata is None or metadata is UNSET:
-            return False
-        known = self._base.metadata
-        self._base = self._base.model_copy(
-            update={"metadata": metadata if known is None else merge_metadata(known, metadata)}
-        )
-        return True
-
     def _pass(self, _chunk: c.Chunk) -> bool:
         return False
 
@@ -215,7 +80,7 @@ class MessageReducer:
     def _start(self, chunk: c.Start) -> bool:
         if chunk.message_id is not None and chunk.message_id != self._base.id:
             if self._on_new_id == "restart":
-                self._begin(_empty_message(chunk.message_id))
+                self._begin(empty_message(chunk.message_id))
             else:
                 self._base = self._base.model_copy(update={"id": chunk.message_id})
         return self._merge_metadata(chunk.message_metadata) or chunk.message_id is not None
@@ -303,58 +168,6 @@ class MessageReducer:
             draft.provider_metadata = chunk.provider_metadata
         return self._change(draft)
 
-    # Tool calls: finding ------------------------------------------------------------------------------------------
-
-    def _add_tool(self, draft: ToolDraft) -> None:
-        self._tools.append(draft)
-        self._calls.setdefault(draft.call_id, []).append(draft)
-
-    def _remove_tool(self) -> None:
-        """Forget the last tool call."""
-        draft = self._tools.pop()
-        same_id = self._calls[draft.call_id]
-        same_id.pop()
-        if not same_id:
-            del self._calls[draft.call_id]
-        if draft.approval_id is not None and self._approvals.get(draft.approval_id) is draft:
-            del self._approvals[draft.approval_id]
-
-    def _in_step(self, call_id: str) -> list[ToolDraft]:
-        """Return the calls of that id in the current step; there is one of each kind at most that chunks have made."""
-        found: list[ToolDraft] = []
-        for draft in reversed(self._calls.get(call_id, ())):
-            if draft.step != self._step:
-                break
-            found.append(draft)
-        found.reverse()
-        return found
-
-    def _upsert(self, call_id: str, *, dynamic: bool) -> ToolDraft:
-        """Return the call of that id and kind in the current step; if there is none, append it."""
-        for draft in self._in_step(call_id):
-            if draft.dynamic is dynamic:
-                self._change(draft)
-                return draft
-        draft = ToolDraft(len(self._parts), step=self._step, call_id=call_id, dynamic=dynamic)
-        self._add_tool(draft)
-        self._append_draft(draft)
-        return draft
-
-    def _find(
-        self, chunk: c.ToolApprovalRequest | c.ToolOutputAvailable | c.ToolOutputError | c.ToolOutputDenied
-    ) -> ToolDraft:
-        """Return the call that a chunk refers to: in the current step if it is there, else the last one of its id."""
-        known = self._calls.get(chunk.tool_call_id)
-        if known is None:
-            raise UIMessageStreamError(
-                f'No tool invocation found for tool call ID "{chunk.tool_call_id}".',
-                chunk_type=chunk.type,
-                chunk_id=chunk.tool_call_id,
-            )
-        draft = next(iter(self._in_step(chunk.tool_call_id)), known[-1])
-        self._change(draft)
-        return draft
-
     # Tool calls: input --------------------------------------------------------------------------------------------
 
     def _tool_input_start(self, chunk: c.ToolInputStart) -> bool:
@@ -405,6 +218,21 @@ class MessageReducer:
         return True
 
     # Tool calls: approval and output ------------------------------------------------------------------------------
+
+    def _find(
+        self, chunk: c.ToolApprovalRequest | c.ToolOutputAvailable | c.ToolOutputError | c.ToolOutputDenied
+    ) -> ToolDraft:
+        """Return the call that a chunk refers to: in the current step if it is there, else the last one of its id."""
+        known = self._calls.get(chunk.tool_call_id)
+        if known is None:
+            raise UIMessageStreamError(
+                f'No tool invocation found for tool call ID "{chunk.tool_call_id}".',
+                chunk_type=chunk.type,
+                chunk_id=chunk.tool_call_id,
+            )
+        draft = next(iter(self._in_step(chunk.tool_call_id)), known[-1])
+        self._change(draft)
+        return draft
 
     def _tool_approval_request(self, chunk: c.ToolApprovalRequest) -> bool:
         draft = self._find(chunk)
@@ -526,10 +354,6 @@ class MessageReducer:
         c.Finish: _finish,
         c.UnknownChunk: _pass,
     }
-
-
-def _empty_message(message_id: str) -> UIMessage:
-    return UIMessage(id=message_id, role="assistant", parts=())
 
 
 def _given(chunk: object, *names: str) -> dict[str, object]:
