@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from chatagent.errors import APICallError
+from chatagent.model import RequestInfo, ResponseInfo, StreamResult
 from chatagent.providers.events import raise_translated, until_aborted
 from chatagent.providers.requests import Body, split_body, without_lone_surrogates
 
 if TYPE_CHECKING:
-    from chatagent.model import CallOptions
+    from collections.abc import AsyncIterator, Iterable
 
-__all__ = ["RawAnswer", "call_of", "call_whole", "headers_of"]
+    from chatagent.model import CallOptions, CallWarning, GenerateResult, ModelStreamPart
+
+__all__ = ["RawAnswer", "call_of", "call_whole", "stream_result", "whole_result"]
 
 ResultT = TypeVar("ResultT")
 AnswerT = TypeVar("AnswerT")
@@ -88,7 +92,7 @@ async def call_whole(
     except Exception as exc:
         raise_translated(exc, translate)
         raise
-    headers = headers_of(raw)
+    headers = _headers_of(raw)
     if isinstance(answer, expected):
         return answer, headers
     kind = headers.get("content-type", "an unknown type")
@@ -96,7 +100,27 @@ async def call_whole(
     raise APICallError(msg, status_code=200, response_headers=headers, is_retryable=False, response_body=str(answer))
 
 
-def headers_of(response: object) -> dict[str, str]:
+def stream_result(stream: AsyncIterator[ModelStreamPart], source: object, body: Body) -> StreamResult:
+    """Return a stream with the body that asked for it, and the headers of the SDK's stream that it comes from."""
+    return StreamResult(
+        stream=stream, request=RequestInfo(body=body), response=ResponseInfo(headers=_headers_of(source))
+    )
+
+
+def whole_result(
+    answer: GenerateResult, body: Body, *, warnings: Iterable[CallWarning], headers: Mapping[str, str]
+) -> GenerateResult:
+    """Return an answer with the body that asked for it, the warnings of that, and the headers that it came with."""
+    assert answer.response is not None
+    return replace(
+        answer,
+        warnings=tuple(warnings),
+        request=RequestInfo(body=body),
+        response=replace(answer.response, headers=headers),
+    )
+
+
+def _headers_of(response: object) -> dict[str, str]:
     """Return the headers of an SDK's response or stream, names in lower case; none if it does not tell."""
     inner: object = getattr(response, "response", response)
     headers: object = getattr(inner, "headers", None)

@@ -6,14 +6,11 @@ Here the request is put together and sent; prompts are mapped in `prompt`, answe
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 
 from chatagent.model import (
     GenerateResult,
     JsonResponseFormat,
-    RequestInfo,
-    ResponseInfo,
     SpecificationVersion,
     StreamResult,
     SupportedUrls,
@@ -21,7 +18,7 @@ from chatagent.model import (
 from chatagent.providers.anthropic.client import PARAMETERS, Message, client_or_default, translated
 from chatagent.providers.anthropic.events import MessagesReader, messages_answer
 from chatagent.providers.anthropic.prompt import API, messages_prompt, messages_tool_choice, messages_tools
-from chatagent.providers.calls import RawAnswer, call_of, call_whole, headers_of
+from chatagent.providers.calls import RawAnswer, call_of, call_whole, stream_result, whole_result
 from chatagent.providers.events import open_stream
 from chatagent.providers.requests import Body, merge_options, options_of, unsupported, warn_of_settings
 
@@ -100,9 +97,7 @@ class AnthropicModel:
             warnings=warnings,
             translate=translated,
         )
-        return StreamResult(
-            stream=stream, request=RequestInfo(body=body), response=ResponseInfo(headers=headers_of(source))
-        )
+        return stream_result(stream, source, body)
 
     async def do_generate(self, options: CallOptions, /) -> GenerateResult:
         """Answer in one piece; errors as for `do_stream`."""
@@ -118,13 +113,7 @@ class AnthropicModel:
             translate=translated,
         )
         answer = messages_answer(message, _declared(options))
-        assert answer.response is not None
-        return replace(
-            answer,
-            warnings=tuple(warnings),
-            request=RequestInfo(body=body),
-            response=replace(answer.response, headers=headers),
-        )
+        return whole_result(answer, body, warnings=warnings, headers=headers)
 
     def _request(self, options: CallOptions, default_tokens: int) -> tuple[Body, list[CallWarning]]:
         warnings = list(warn_of_settings(options, API, _MISSING))

@@ -5,20 +5,17 @@ Here the request is put together and sent; prompts are mapped in `chat_prompt`, 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 
 from chatagent.errors import APICallError
 from chatagent.model import (
     GenerateResult,
     JsonResponseFormat,
-    RequestInfo,
-    ResponseInfo,
     SpecificationVersion,
     StreamResult,
     SupportedUrls,
 )
-from chatagent.providers.calls import RawAnswer, call_of, call_whole, headers_of
+from chatagent.providers.calls import RawAnswer, call_of, call_whole, stream_result, whole_result
 from chatagent.providers.events import open_stream
 from chatagent.providers.openai.chat_prompt import API, chat_messages, chat_tool_choice, chat_tools
 from chatagent.providers.openai.chat_stream import ChatReader, chat_answer
@@ -103,9 +100,7 @@ class OpenAIChatModel:
             warnings=warnings,
             translate=translated,
         )
-        return StreamResult(
-            stream=stream, request=RequestInfo(body=body), response=ResponseInfo(headers=headers_of(source))
-        )
+        return stream_result(stream, source, body)
 
     async def do_generate(self, options: CallOptions, /) -> GenerateResult:
         """Answer in one piece; errors as for `do_stream`."""
@@ -126,13 +121,7 @@ class OpenAIChatModel:
             msg = f"{self.provider} answered without a choice: {completion.to_json(indent=None)[:500]}"
             raise APICallError(msg, status_code=200, response_headers=headers, is_retryable=False)
         answer = chat_answer(completion)
-        assert answer.response is not None
-        return replace(
-            answer,
-            warnings=tuple(warnings),
-            request=RequestInfo(body=body),
-            response=replace(answer.response, headers=headers),
-        )
+        return whole_result(answer, body, warnings=warnings, headers=headers)
 
     def _request(self, options: CallOptions) -> tuple[Body, list[CallWarning]]:
         """Return the body without what only a streaming call has, and without provider options."""

@@ -5,20 +5,17 @@ Here the request is put together and sent; prompts are mapped in `responses_prom
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 
 from chatagent.errors import StreamProviderError
 from chatagent.model import (
     GenerateResult,
     JsonResponseFormat,
-    RequestInfo,
-    ResponseInfo,
     SpecificationVersion,
     StreamResult,
     SupportedUrls,
 )
-from chatagent.providers.calls import RawAnswer, call_of, call_whole, headers_of
+from chatagent.providers.calls import RawAnswer, call_of, call_whole, stream_result, whole_result
 from chatagent.providers.events import open_stream
 from chatagent.providers.failures import as_call_error
 from chatagent.providers.openai.client import RESPONSES_PARAMETERS, Response, client_or_default, translated
@@ -92,9 +89,7 @@ class OpenAIResponsesModel:
             warnings=warnings,
             translate=translated,
         )
-        return StreamResult(
-            stream=stream, request=RequestInfo(body=body), response=ResponseInfo(headers=headers_of(source))
-        )
+        return stream_result(stream, source, body)
 
     async def do_generate(self, options: CallOptions, /) -> GenerateResult:
         """Answer in one piece; errors as for `do_stream`."""
@@ -114,13 +109,7 @@ class OpenAIResponsesModel:
             answer = responses_answer(response, hosted_names(options.tools or ()))
         except StreamProviderError as exc:
             raise as_call_error(exc) from exc
-        assert answer.response is not None
-        return replace(
-            answer,
-            warnings=tuple(warnings),
-            request=RequestInfo(body=body),
-            response=replace(answer.response, headers=headers),
-        )
+        return whole_result(answer, body, warnings=warnings, headers=headers)
 
     def _request(self, options: CallOptions) -> tuple[Body, list[CallWarning]]:
         warnings = list(warn_of_settings(options, API, _MISSING))
