@@ -59,6 +59,7 @@ from chatagent.protocol.errors import (
     TransportUnavailableError,
     UnsupportedOperationError,
 )
+from chatagent.protocol.event_times import EventTimes
 from chatagent.protocol.events import (
     ActionResolved,
     GenerationAborted,
@@ -174,6 +175,7 @@ from chatagent.protocol.rules import (
     check_message,
     check_thread_id,
 )
+from chatagent.protocol.targets import abort_target, call_beside
 
 __all__ = [
     "BEGINNING",
@@ -203,6 +205,7 @@ __all__ = [
     "EmptyMessageError",
     "EventLog",
     "EventStream",
+    "EventTimes",
     "Executor",
     "FileContent",
     "FileInfo",
@@ -289,9 +292,11 @@ __all__ = [
     "ValueContract",
     "ValueProblem",
     "WireMessage",
+    "abort_target",
     "action_records",
     "answer_contract",
     "apply_event",
+    "call_beside",
     "check_action",
     "check_answer",
     "check_channel",

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, SkipValidation
 
-from chatagent.protocol.models import ThreadHead, WireMessage
+from chatagent.protocol.models import Run, ThreadHead, WireMessage
 from chatagent.ui.wire import JSONObject, WireModel
 
 __all__ = [
@@ -135,6 +135,14 @@ class RunReceipt(WireModel):
     message_id: str | None = None
     seq: int
 
+    @classmethod
+    def of(cls, thread_id: str, run: Run, seq: int) -> RunReceipt:
+        """Make the receipt of a run that was admitted by the event of this number."""
+        fields: dict[str, Any] = {"thread_id": thread_id, "run_id": run.run_id, "seq": seq}
+        if run.input_message_id is not None:
+            fields["message_id"] = run.input_message_id
+        return cls.model_validate(fields)
+
 
 class ActionReceipt(WireModel):
     """An answer was taken; `run_id` is there if it was the last one and the run goes on (TP-28)."""
@@ -142,6 +150,14 @@ class ActionReceipt(WireModel):
     thread_id: str
     run_id: str | None = None
     seq: int
+
+    @classmethod
+    def of(cls, thread_id: str, run: Run | None, seq: int) -> ActionReceipt:
+        """Make the receipt of an answer that was taken by the event of this number, and of the run that goes on."""
+        fields: dict[str, Any] = {"thread_id": thread_id, "seq": seq}
+        if run is not None:
+            fields["run_id"] = run.run_id
+        return cls.model_validate(fields)
 
 
 class ThreadHeadPage(WireModel):

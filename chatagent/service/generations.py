@@ -9,11 +9,10 @@ from chatagent.agent import TOOL_DATA_ACTION, is_tool_data, tool_data_action
 from chatagent.protocol import (
     ActionReceipt,
     MessageExistsError,
-    MessageNotFoundError,
     ReservedNameError,
-    RunNotFoundError,
     RunReceipt,
-    ToolCallNotFoundError,
+    abort_target,
+    call_beside,
     check_action,
     check_answer,
     check_free,
@@ -27,7 +26,7 @@ from chatagent.protocol import (
 )
 from chatagent.service.answers import answers_of
 from chatagent.service.state import ServiceState, as_json
-from chatagent.ui import DataChunk, ToolPart, UIMessage, to_wire
+from chatagent.ui import DataChunk, UIMessage, to_wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -113,15 +112,13 @@ class Generations(ServiceState):
         value = as_json(request.value)
         check_answer(self.contract, action, value)
         run, seq = thread.backend.resolve(request.action_id, value)
-        fields: dict[str, Any] = {"thread_id": thread.thread_id, "seq": seq}
         if run is not None:
-            fields["run_id"] = run.run_id
             message = thread.backend.model.message(action.message_id)
             assert message is not None, "a pending action belongs to a message"
             answers = answers_of(message)
             data = as_json(client_data) if client_data is not None else thread.client_data
             thread.resumed(run, self._payload(thread, "submit-message", data, message=answers))
-        receipt = ActionReceipt.model_validate(fields)
+        receipt = ActionReceipt.of(thread.thread_id, run, seq)
         thread.backend.remember(request.request_id, receipt)
         thread.flush((request.request_id, receipt))
         return receipt
@@ -132,18 +129,14 @@ class Generations(ServiceState):
         receipt = thread.backend.receipts.get(request.request_id)
         if receipt is not None:
             return
-        message = thread.backend.model.message(request.message_id)
-        if message is None:
-            raise MessageNotFoundError(thread_id=request.thread_id, message_id=request.message_id)
-        calls = [part for part in message.parts if isinstance(part, ToolPart)]
-        call = next((part for part in calls if part.tool_call_id == request.tool_call_id), None)
-        if call is None:
-            raise ToolCallNotFoundError(message_id=request.message_id, tool_call_id=request.tool_call_id)
+        message, call = call_beside(
+            thread.backend.model, message_id=request.message_id, tool_call_id=request.tool_call_id
+        )
         check_tool_data(self.contract, tool_name_of(call), request.channel, request.value)
         data_id, value = request.data_id or request.tool_call_id, as_json(request.value)
         run_id = ownership_of(message).run_id or ""
         thread.backend.chunk(run_id, message.id, DataChunk(f"data-{request.channel}", value, data_id), "user")
-        receipt = ActionReceipt(thread_id=thread.thread_id, seq=thread.backend.model.seq)
+        receipt = ActionReceipt.of(thread.thread_id, None, thread.backend.model.seq)
         thread.backend.remember(request.request_id, receipt)
         if not self._setting.agent.options.is_custom:
             action = tool_data_action(message_id=message.id, channel=request.channel, data_id=data_id, value=value)
@@ -154,14 +147,7 @@ class Generations(ServiceState):
         """Stop a run (MP-9); returns whether there was something to stop."""
         check_thread_id(request.thread_id)
         thread = self.thread(request.thread_id)
-        model = thread.backend.model
-        if request.run_id is None:
-            live = tuple(model.live.values())
-            target = model.active_run or (live[0] if live else None)
-        elif request.run_id not in model.runs:
-            raise RunNotFoundError(thread_id=request.thread_id, run_id=request.run_id)
-        else:
-            target = model.live.get(request.run_id)
+        target = abort_target(thread.backend.model, request.run_id)
         if target is None:
             return False
         thread.stop(target, request.reason)
@@ -216,10 +202,7 @@ class Generations(ServiceState):
         if isinstance(known, RunReceipt):
             return known
         run, seq = admit()
-        fields: dict[str, Any] = {"thread_id": thread.thread_id, "run_id": run.run_id, "seq": seq}
-        if run.input_message_id is not None:
-            fields["message_id"] = run.input_message_id
-        receipt = RunReceipt.model_validate(fields)
+        receipt = RunReceipt.of(thread.thread_id, run, seq)
         thread.backend.remember(request_id, receipt)
         thread.flush((request_id, receipt))
         return receipt

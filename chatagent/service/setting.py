@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextvars
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from chatagent.agent import NullObserver
 from chatagent.current import current_run
 from chatagent.ids import random_id
-from chatagent.protocol import EventLog, StateChanged
+from chatagent.protocol import EventLog, EventTimes, StateChanged
 from chatagent.tasks import OwnedTask
 from chatagent.waiting import Ledger
 
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from chatagent.tasks import TaskSet
 
 __all__ = ["RunSurroundings", "ServiceSetting", "ServiceTasks"]
-
-_TICK: Final = timedelta(microseconds=1)
 
 
 def _random_id(_kind: str) -> str:
@@ -149,24 +146,9 @@ class ServiceSetting:
         self.new_id = surroundings.new_id
         self.tasks = ServiceTasks(clock, surroundings.ledger)
         self.heads: EventLog[ThreadHeadEvent] = EventLog(log_size, self._gap)
-        self._last_seconds = -1.0
-        self._last_thread = ""
-        self._last_at = datetime.fromtimestamp(0, UTC)
-
-    def now(self, thread_id: str = "") -> datetime:
-        """Return the time of what happens in a thread.
-
-        Where the clock stands still, the time of another thread's event is a microsecond later: a list of threads is
-        sorted by their times, and what was used last must come first in it.
-        """
-        seconds = self.clock.now()
-        if seconds != self._last_seconds:
-            self._last_seconds = seconds
-            self._last_at = max(datetime.fromtimestamp(seconds, UTC), self._last_at)
-        elif thread_id != self._last_thread and self._last_thread:
-            self._last_at += _TICK
-        self._last_thread = thread_id
-        return self._last_at
+        self._times = EventTimes(clock)
+        self.now = self._times.now
+        """Returns the time of what happens in a thread; see `EventTimes`."""
 
     def _gap(self, seq: int) -> ThreadHeadEvent:
-        return StateChanged(seq=seq, at=self._last_at)
+        return StateChanged(seq=seq, at=self._times.last)

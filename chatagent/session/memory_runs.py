@@ -1,6 +1,7 @@
 """A session in memory, with its runs: which epoch may write, and how a run begins and ends.
 
-State and its transitions only; `memory.py` and `memory_claims.py` find the sessions, check who calls, and wake who waits.
+State and its transitions only; `memory.py` and `memory_claims.py` find the sessions, check the callers, and wake who
+waits.
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from chatagent.protocol import (
     ActionReceipt,
     MessageExistsError,
-    MessageNotFoundError,
-    RunNotFoundError,
     RunReceipt,
-    ToolCallNotFoundError,
+    ThreadModel,
+    abort_target,
+    call_beside,
     check_action,
     check_answer,
     check_free,
@@ -26,7 +26,7 @@ from chatagent.protocol import (
     plan_retry,
     tool_name_of,
 )
-from chatagent.ui import DataChunk, TextUIPart, ToolPart
+from chatagent.ui import DataChunk, TextUIPart
 from chatagent_test.transport.values import json_value
 
 if TYPE_CHECKING:
@@ -133,10 +133,7 @@ class Admission:
         if isinstance(known, RunReceipt):
             return known
         run, seq = admit(thread)
-        fields: dict[str, Any] = {"thread_id": thread.thread_id, "run_id": run.run_id, "seq": seq}
-        if run.input_message_id is not None:
-            fields["message_id"] = run.input_message_id
-        receipt = RunReceipt.model_validate(fields)
+        receipt = RunReceipt.of(thread.thread_id, run, seq)
         thread.remember(request.request_id, receipt)
         if run.status == "queued":
             self._engine.admitted(run.run_id, request)
@@ -158,10 +155,7 @@ class Admission:
         if len(thread.model.actions) == 1:
             self._engine.check_fit(thread.thread_id, thread.model.message(action.message_id))
         run, seq = thread.resolve(request.action_id, value)
-        fields: dict[str, Any] = {"thread_id": thread.thread_id, "seq": seq}
-        if run is not None:
-            fields["run_id"] = run.run_id
-        receipt = ActionReceipt.model_validate(fields)
+        receipt = ActionReceipt.of(thread.thread_id, run, seq)
         thread.remember(request.request_id, receipt)
         if run is not None:
             self._engine.begin(thread, run.run_id, request, resumes=action.message_id)
@@ -171,7 +165,7 @@ class Admission:
         """Stop a run; returns whether something was stopped."""
         check_thread_id(request.thread_id)
         thread = self._store.threads.get(request.thread_id)
-        target = _abort_target(thread, request)
+        target = abort_target(ThreadModel(request.thread_id) if thread is None else thread.model, request.run_id)
         if thread is None or target is None:
             return False
         self._engine.abort(thread, target.run_id, request.reason, why="the client aborted the run")
@@ -182,31 +176,16 @@ class Admission:
         thread = self._existing(request.thread_id)
         if request.request_id in thread.receipts:
             return
-        message = thread.model.message(request.message_id)
-        if message is None:
-            raise MessageNotFoundError(thread_id=request.thread_id, message_id=request.message_id)
-        calls = [part for part in message.parts if isinstance(part, ToolPart)]
-        call = next((each for each in calls if each.tool_call_id == request.tool_call_id), None)
-        if call is None:
-            raise ToolCallNotFoundError(message_id=request.message_id, tool_call_id=request.tool_call_id)
+        message, call = call_beside(thread.model, message_id=request.message_id, tool_call_id=request.tool_call_id)
         check_tool_data(self._contract, tool_name_of(call), request.channel, request.value)
         data_id = request.data_id or request.tool_call_id
         chunk = DataChunk(f"data-{request.channel}", json_value(request.value), data_id)
         thread.chunk(ownership_of(message).run_id or "", message.id, chunk, "user")
-        thread.remember(request.request_id, ActionReceipt(thread_id=thread.thread_id, seq=thread.model.seq))
+        thread.remember(request.request_id, ActionReceipt.of(thread.thread_id, None, thread.model.seq))
 
     def _existing(self, thread_id: str) -> BackendThread:
         check_thread_id(thread_id)
         return self._store.existing(thread_id)
-
-
-def _abort_target(thread: BackendThread | None, request: AbortRequest) -> Run | None:
-    if request.run_id is None:
-        live = () if thread is None else tuple(thread.model.live.values())
-        return next((run for run in live if run.status != "queued"), live[0] if live else None)
-    if thread is None or request.run_id not in thread.model.runs:
-        raise RunNotFoundError(thread_id=request.thread_id, run_id=request.run_id)
-    return thread.model.live.get(request.run_id)
 
 
 def _own(message: UIMessage) -> UIMessage:

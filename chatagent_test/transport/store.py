@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from chatagent.protocol import (
     BackendSetting,
     BackendThread,
     EventLog,
+    EventTimes,
     StateChanged,
     ThreadNotFoundError,
 )
 from chatagent_test.transport.ids import IdCounters
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from chatagent.clock import Clock
     from chatagent.protocol import FileContent, ThreadHeadChanged, ThreadHeadEvent, ThreadHeadRemoved
 
 __all__ = ["MockStore"]
-
-_TICK: Final = timedelta(microseconds=1)
 
 
 class MockStore:
@@ -41,9 +41,7 @@ class MockStore:
     def _clear(self) -> None:
         self.ids = IdCounters()
         self.files: dict[str, FileContent] = {}
-        self._last_seconds = -1.0
-        self._last_thread = ""
-        self._last_at = datetime.fromtimestamp(0, UTC)
+        self._times = EventTimes(self._clock)
 
     def reset(self) -> None:
         """Begin anew: every watch ends normally, ids and numbers count from the beginning."""
@@ -80,19 +78,8 @@ class MockStore:
         return thread
 
     def now(self, thread_id: str = "") -> datetime:
-        """Return the time of what happens in a thread.
-
-        Where the clock stands still, the time of another thread's event is a microsecond later: a list of threads is
-        sorted by their times, and what was used last must come first in it.
-        """
-        seconds = self._clock.now()
-        if seconds != self._last_seconds:
-            self._last_seconds = seconds
-            self._last_at = max(datetime.fromtimestamp(seconds, UTC), self._last_at)
-        elif thread_id != self._last_thread and self._last_thread:
-            self._last_at += _TICK
-        self._last_thread = thread_id
-        return self._last_at
+        """Return the time of what happens in a thread; see `EventTimes`."""
+        return self._times.now(thread_id)
 
     def tell(self, event: ThreadHeadChanged | ThreadHeadRemoved) -> None:
         """Log an event of the list of threads."""
@@ -105,4 +92,4 @@ class MockStore:
         self.heads.append(replace(event, seq=number, at=self.now()))
 
     def _gap(self, seq: int) -> ThreadHeadEvent:
-        return StateChanged(seq=seq, at=self._last_at)
+        return StateChanged(seq=seq, at=self._times.last)
