@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import anyio.lowlevel
 
+from chatagent.clock import Clock, SystemClock
 from chatagent.errors import InvalidArgumentError
 from chatagent.waiting import Gate, Ledger, Waiter
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from chatagent.timers import TimerKind
 
-__all__ = ["VirtualClock"]
+__all__ = ["VirtualClock", "make_clock"]
 
 EPOCH = 1735689600.0
 """2025-01-01T00:00:00Z, where every virtual clock begins."""
@@ -195,3 +196,18 @@ class VirtualClock:
             if self._sleeping >= watcher[0]:
                 self._watchers.remove(watcher)
                 watcher[1].open()
+
+
+def make_clock(clock: Literal["virtual", "real"] | Clock) -> Clock:
+    """Return the clock that an option names.
+
+    Raises:
+        InvalidArgumentError: it names none, and is none.
+    """
+    if clock == "virtual":
+        return VirtualClock()
+    if clock == "real":
+        return SystemClock()
+    if not isinstance(clock, Clock):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise InvalidArgumentError(argument="clock", value=clock, problem="'virtual', 'real', or a clock of your own")
+    return clock

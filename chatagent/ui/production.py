@@ -20,6 +20,7 @@ from chatagent.current import current_tasks
 from chatagent.errors import HookResultError
 from chatagent.tasks import TaskSet
 from chatagent.ui.chunks import Chunk, Error
+from chatagent.ui.closing import close_stream
 from chatagent.ui.codec import parse_chunk
 from chatagent.ui.tracking import StreamOutcome
 from chatagent.waiting import Waiter
@@ -36,9 +37,6 @@ ChunkSource: TypeAlias = AsyncIterable[Chunk] | AsyncIterable[Mapping[str, objec
 
 BATCH = 64
 """Chunks that a merged stream hands over in one go at most, before others get their turn."""
-
-CLOSE_GRACE = 5.0
-"""Real seconds that a merged stream has to close before it is left alone."""
 
 
 class Production:
@@ -196,7 +194,7 @@ class Production:
             raise
         finally:
             self._merging -= 1
-            await _close(chunks)
+            await close_stream(chunks)
 
     async def _put_in_turn(self, place: int, chunk: Chunk | None) -> None:
         """Add a chunk in the order in which the streams were merged, whichever of their tasks is run first.
@@ -298,11 +296,3 @@ class UIMessageStreamWriter:
 
 Execute: TypeAlias = "Callable[[UIMessageStreamWriter], object]"
 """Writes a stream; what it returns is awaited if it can be."""
-
-
-async def _close(chunks: AsyncIterator[Any]) -> None:
-    """Close what was read, if it can be closed; what hangs is left alone after a while."""
-    close = getattr(chunks, "aclose", None)
-    if close is not None:
-        with anyio.move_on_after(CLOSE_GRACE, shield=True):
-            await close()

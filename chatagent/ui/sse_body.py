@@ -6,13 +6,12 @@ from collections import deque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import anyio
-
 from chatagent.current import current_clock, current_tasks
 from chatagent.errors import InvalidArgumentError
 from chatagent.tasks import TaskSet
 from chatagent.timers import wait_until
 from chatagent.ui.client_majors import ClientMajor, chunk_for_client
+from chatagent.ui.closing import close_stream
 from chatagent.ui.sse import SSE_DONE, SSE_KEEP_ALIVE, SSE_OPEN, format_sse
 from chatagent.waiting import Waiter
 
@@ -25,9 +24,6 @@ __all__ = ["iter_sse"]
 
 MAX_KEEP_ALIVE = 2147483.647
 """Seconds; the longest interval that timers of the reference take."""
-
-CLOSE_GRACE = 5.0
-"""Real seconds that a stream has to close before it is left alone."""
 
 
 def iter_sse(
@@ -63,15 +59,7 @@ async def _plain(chunks: AsyncIterable[Chunk], client_major: ClientMajor) -> Asy
                 yield format_sse(sent)
         yield SSE_DONE
     finally:
-        await _close(chunks)
-
-
-async def _close(chunks: object) -> None:
-    """Close a stream, if it can be closed; what hangs is left alone after a while."""
-    close = getattr(chunks, "aclose", None)
-    if close is not None:
-        with anyio.move_on_after(CLOSE_GRACE, shield=True):
-            await close()
+        await close_stream(chunks)
 
 
 async def _kept_alive(
@@ -132,7 +120,7 @@ class _Pieces:
             self._error = exc
             self._wake_reader()
         finally:
-            await _close(self._source)
+            await close_stream(self._source)
 
     async def _wait_for_room(self) -> None:
         if self._ready:

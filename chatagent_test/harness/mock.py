@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from chatagent.agent import ChatAgent
-from chatagent.clock import Clock, SystemClock
 from chatagent.errors import AgentNotRegisteredError, InvalidArgumentError
 from chatagent.task import make_run_context
 from chatagent.ui import UIMessage, to_wire
-from chatagent_test.clock import VirtualClock
+from chatagent_test.clock import make_clock
 from chatagent_test.harness.given import check_client_data
 from chatagent_test.harness.harness import ChatAgentHarness
 from chatagent_test.harness.run_network import NetworkOption, RunNetwork
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from chatagent.agent import Telemetry
+    from chatagent.clock import Clock
     from chatagent.ids import IdGenerator
     from chatagent.session import Snapshot
     from chatagent.task import LocalValues
@@ -110,7 +110,7 @@ def mock_chat_agent(
         client_data=client_data,
         task_context=task_context,
         setup_locals=setup_locals,
-        clock=_make_clock(clock),
+        clock=make_clock(clock),
         auto_advance=auto_advance,
         ids=ids,
         wait_timeout=wait_timeout,
@@ -142,13 +142,3 @@ def _check_numbers_and_functions(wait_timeout: object, setup_locals: object, ids
 def _check_function(argument: str, value: object, problem: str) -> None:
     if value is not None and not callable(value):
         raise InvalidArgumentError(argument=argument, value=value, problem=problem)
-
-
-def _make_clock(clock: Literal["virtual", "real"] | Clock) -> Clock:
-    if clock == "virtual":
-        return VirtualClock()
-    if clock == "real":
-        return SystemClock()
-    if not isinstance(clock, Clock):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-        raise InvalidArgumentError(argument="clock", value=clock, problem="'virtual', 'real', or a clock of your own")
-    return clock

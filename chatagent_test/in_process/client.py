@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from chatagent.agent import ChatAgent
 from chatagent.client import AgentClient
-from chatagent.clock import Clock, SystemClock
 from chatagent.errors import AgentNotRegisteredError, InvalidArgumentError
 from chatagent.service import AgentService, RunSurroundings
 from chatagent.session import InMemorySessionStore
 from chatagent.waiting import Ledger
-from chatagent_test.clock import VirtualClock
+from chatagent_test.clock import make_clock
 from chatagent_test.in_process.harness import InProcessHarness, WatchedTransport
 from chatagent_test.in_process.responses import InProcessResponses, ReplyingModel
 from chatagent_test.language_model import MockLanguageModel
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
 
+    from chatagent.clock import Clock
     from chatagent.task import LocalValues
     from chatagent_test.scripting import Script
 
@@ -127,7 +127,7 @@ def create_in_process_client(
     """
     if not wait_timeout > 0:
         raise InvalidArgumentError(argument="wait_timeout", value=wait_timeout, problem="it is more than 0 seconds")
-    time, ledger, ids = _make_clock(clock), Ledger(), _CountedIds()
+    time, ledger, ids = make_clock(clock), Ledger(), _CountedIds()
     sessions = InMemorySessionStore(clock=time)
     harness = InProcessHarness(time, ledger, sessions, auto_advance=auto_advance, wait_timeout=wait_timeout)
     asked = _make_model(model, harness)
@@ -179,13 +179,3 @@ def _make_model(
     if model is None:
         return ReplyingModel(harness.turn_count)
     return model if isinstance(model, MockLanguageModel) else MockLanguageModel(model)
-
-
-def _make_clock(clock: Literal["virtual", "real"] | Clock) -> Clock:
-    if clock == "virtual":
-        return VirtualClock()
-    if clock == "real":
-        return SystemClock()
-    if not isinstance(clock, Clock):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-        raise InvalidArgumentError(argument="clock", value=clock, problem="'virtual', 'real', or a clock of your own")
-    return clock
