@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from anyio.lowlevel import RunVar
 
 from chatagent.errors import MissingAPIKeyError, MissingExtraError
+from chatagent.providers.default_client import unretried
 from chatagent.providers.failures import connection_error, status_error, stream_error
 from chatagent.providers.requests import member_of
 
@@ -49,13 +50,7 @@ def client_or_default(client: AsyncAnthropic | None) -> AsyncAnthropic:
     Raises:
         MissingAPIKeyError: there is no client, and no key in the environment to make one with.
     """
-    if client is not None:
-        return client if client.max_retries == 0 else client.with_options(max_retries=0)
-    known = _DEFAULT_CLIENT.get(None)
-    if known is None:
-        known = _default_client()
-        _DEFAULT_CLIENT.set(known)
-    return known
+    return unretried(client, _DEFAULT_CLIENT, _default_client)
 
 
 def _default_client() -> AsyncAnthropic:
