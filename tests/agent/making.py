@@ -158,3 +158,12 @@ def kept(harness: ChatAgentHarness) -> list[UIMessage]:
     snapshot = harness.get_snapshot()
     assert snapshot is not None
     return list(snapshot.messages)
+
+
+def events(harness: ChatAgentHarness, name: str) -> list[Any]:
+    """What every call of a hook was given, in order."""
+    return [call.event for call in harness.hooks if call.name == name]
+
+
+def nothing(event: Any) -> None:
+    """A hook that does nothing."""

@@ -13,8 +13,10 @@ from agent.making import (
     agent_of,
     asking,
     assistant,
+    events,
     ids,
     kept,
+    nothing,
     parts_of,
     prompt_of,
     roles,
@@ -28,20 +30,12 @@ from chatagent import chat, tool
 from chatagent.agent import upsert_incoming_message
 from chatagent.errors import HookResultError, InvalidMessageError
 from chatagent.ui import read_ui_message_stream
-from chatagent_test import ChatAgentHarness, MockLanguageModel, mock_chat_agent, script, simulate_stream
+from chatagent_test import MockLanguageModel, mock_chat_agent, script, simulate_stream
 
 if TYPE_CHECKING:
     from chatagent.ui import UIMessage
 
 pytestmark = pytest.mark.anyio
-
-
-def events(harness: ChatAgentHarness, name: str) -> list[Any]:
-    return [call.event for call in harness.hooks if call.name == name]
-
-
-def nothing(event: Any) -> None:
-    return None
 
 
 # --- one turn after the other ---

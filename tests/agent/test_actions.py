@@ -9,7 +9,19 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from agent.making import FAILED_TURN, TEXT_TURN, agent_of, assistant, ids, prompt_of, roles, saying, types, user
+from agent.making import (
+    FAILED_TURN,
+    TEXT_TURN,
+    agent_of,
+    assistant,
+    ids,
+    nothing,
+    prompt_of,
+    roles,
+    saying,
+    types,
+    user,
+)
 from chatagent import chat, stream_text
 from chatagent.errors import ActionError
 from chatagent_test import ChatAgentHarness, ChunkStream, MockLanguageModel, mock_chat_agent, script
@@ -28,10 +40,6 @@ TURN_HOOKS = ("on_chat_start", "on_turn_start", "on_before_turn_complete", "on_t
 class Undo(BaseModel):
     type: Literal["undo"]
     steps: int = 1
-
-
-def nothing(event: Any) -> None:
-    return None
 
 
 def counts(harness: ChatAgentHarness) -> dict[str, int]:

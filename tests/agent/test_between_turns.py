@@ -6,17 +6,13 @@ from typing import Any
 
 import pytest
 
-from agent.making import FAILED_TURN, TEXT_TURN, agent_of, ids, kept, saying, texts, types, user
+from agent.making import FAILED_TURN, TEXT_TURN, agent_of, ids, kept, nothing, saying, texts, types, user
 from agent.sessions import live_session
 from chatagent import chat
 from chatagent.errors import AgentRunEndedError, HarnessClosedError, InvalidArgumentError
 from chatagent_test import ChatAgentHarness, mock_chat_agent, script
 
 pytestmark = pytest.mark.anyio
-
-
-def nothing(event: Any) -> None:
-    return None
 
 
 def names(harness: ChatAgentHarness) -> list[str]:

@@ -18,7 +18,7 @@ from agent.compacting import (
     wire,
     with_options,
 )
-from agent.making import agent_of, asking, assistant, kept, roles, saying, types, user
+from agent.making import agent_of, asking, assistant, kept, nothing, roles, saying, types, user
 from chatagent import chat, is_step_count, stream_text, tool
 from chatagent.errors import AgentDefinitionError, HookResultError
 from chatagent.model import LanguageModelUsage, UserMessage, message_to_wire
@@ -437,10 +437,6 @@ async def test_callbacks_may_keep_what_they_like(place: str) -> None:
 
 def three(event: Any) -> int:
     return 3
-
-
-def nothing(event: Any) -> None:
-    return None
 
 
 @pytest.mark.parametrize(

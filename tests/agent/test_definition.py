@@ -9,17 +9,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from agent.making import agent_of, asking, saying, types
+from agent.making import agent_of, asking, nothing, saying, types
 from chatagent import ChatAgent, chat, tool
 from chatagent.agent import HOOK_NAMES, ChatBuilder
 from chatagent.errors import AgentDefinitionError, InvalidArgumentError
 from chatagent_test import mock_chat_agent, script
 
 pytestmark = pytest.mark.anyio
-
-
-def nothing(event: Any) -> None:
-    return None
 
 
 class Data(BaseModel):

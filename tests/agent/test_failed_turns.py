@@ -16,6 +16,7 @@ from agent.making import (
     assistant,
     ids,
     kept,
+    nothing,
     prompt_of,
     roles,
     saying,
@@ -39,10 +40,6 @@ pytestmark = pytest.mark.anyio
 
 def completes(harness: ChatAgentHarness) -> list[TurnCompleteEvent[Any]]:
     return [call.event for call in harness.hooks if call.name == "on_turn_complete"]
-
-
-def nothing(event: Any) -> None:
-    return None
 
 
 BOOM = ValueError("boom")

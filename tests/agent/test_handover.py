@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.making import agent_of, ids, prompt_of, roles, saying, texts, types, user
+from agent.making import agent_of, events, ids, nothing, prompt_of, roles, saying, texts, types, user
 from agent.sessions import live_session
 from chatagent import chat, tool
 from chatagent.errors import AgentRunEndedError, HarnessModeError
@@ -33,16 +33,8 @@ CALLING = [
 ]
 
 
-def nothing(event: Any) -> None:
-    return None
-
-
 def incoming(event: Any) -> Any:
     return event.incoming_messages
-
-
-def events(harness: ChatAgentHarness, name: str) -> list[Any]:
-    return [call.event for call in harness.hooks if call.name == name]
 
 
 def names(harness: ChatAgentHarness) -> list[str]:

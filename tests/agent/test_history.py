@@ -6,10 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.making import agent_of, asking, assistant, ids, kept, prompt_of, roles, saying, texts, tool_part, user
+from agent.making import (
+    agent_of,
+    asking,
+    assistant,
+    events,
+    ids,
+    kept,
+    nothing,
+    prompt_of,
+    roles,
+    saying,
+    texts,
+    tool_part,
+    user,
+)
 from chatagent import ChatContextError, chat, tool
 from chatagent.errors import InvalidMessageError
-from chatagent_test import ChatAgentHarness, mock_chat_agent, script
+from chatagent_test import mock_chat_agent, script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,14 +33,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 THREE = [user("u-1", "one"), assistant("a-1", "two"), user("u-2", "three")]
-
-
-def events(harness: ChatAgentHarness, name: str) -> list[Any]:
-    return [call.event for call in harness.hooks if call.name == name]
-
-
-def nothing(event: Any) -> None:
-    return None
 
 
 async def with_history(messages: list[UIMessage], work: Callable[[], Any]) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agent.making import ASK_USER, agent_of, assistant, ids, roles, saying, tool_part, user
+from agent.making import ASK_USER, agent_of, assistant, events, ids, nothing, roles, saying, tool_part, user
 from chatagent import chat
 from chatagent.agent import (
     ActionEvent,
@@ -30,17 +30,13 @@ from chatagent.agent import (
     ValidateMessagesEvent,
 )
 from chatagent.ui import to_wire
-from chatagent_test import ChatAgentHarness, mock_chat_agent, script
+from chatagent_test import mock_chat_agent, script
 
 pytestmark = pytest.mark.anyio
 
 
 class Data(BaseModel):
     user: str
-
-
-def events(harness: ChatAgentHarness, name: str) -> list[Any]:
-    return [call.event for call in harness.hooks if call.name == name]
 
 
 def shown(event: Any) -> dict[str, Any]:
@@ -57,10 +53,6 @@ def shown(event: Any) -> dict[str, Any]:
     )
     names = [field.name for field in fields(event) if field.name not in left_out]
     return {name: getattr(event, name) for name in names}
-
-
-def nothing(event: Any) -> None:
-    return None
 
 
 def no_tools(event: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.making import ASK_USER, agent_of, assistant, saying, tool_part, types, user
+from agent.making import ASK_USER, agent_of, assistant, nothing, saying, tool_part, types, user
 from chatagent import chat
 from chatagent.agent import HOOK_NAMES
 from chatagent_test import mock_chat_agent, script
@@ -28,10 +28,6 @@ TURN = [
 """What a turn calls when the history is the run's own."""
 FIRST_TURN = ["on_validate_messages", "on_chat_start", *TURN[1:]]
 HYDRATED_TURN = ["on_validate_messages", "hydrate_messages", *TURN[1:]]
-
-
-def nothing(event: Any) -> None:
-    return None
 
 
 def messages_of(event: Any) -> Any:

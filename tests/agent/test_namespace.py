@@ -15,7 +15,9 @@ from agent.making import (
     agent_of,
     asking,
     assistant,
+    events,
     kept,
+    nothing,
     parts_of,
     prompt_of,
     roles,
@@ -28,7 +30,7 @@ from agent.making import (
 from chatagent import ChatContextError, chat, locals, stream_text, tool
 from chatagent.errors import ChunkError, InvalidArgumentError, LocalNotFoundError
 from chatagent.ui import TextDelta, parse_chunk, to_wire
-from chatagent_test import ChatAgentHarness, ChunkStream, mock_chat_agent, script
+from chatagent_test import ChunkStream, mock_chat_agent, script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,14 +48,6 @@ CHUNKS = [
     {"type": "text-end", "id": "t"},
     {"type": "finish"},
 ]
-
-
-def nothing(event: Any) -> None:
-    return None
-
-
-def events(harness: ChatAgentHarness, name: str) -> list[Any]:
-    return [call.event for call in harness.hooks if call.name == name]
 
 
 def part_types(message: Any) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.making import agent_of, assistant, ids, prompt_of, roles, saying, texts, user
+from agent.making import agent_of, assistant, ids, nothing, prompt_of, roles, saying, texts, user
 from agent.sessions import live_session
 from chatagent import chat
 from chatagent.errors import LeaseLostError, SnapshotCorruptError, SnapshotStoreError, SnapshotVersionError
@@ -34,10 +34,6 @@ def turn_completes(records: Sequence[Record]) -> list[Record]:
 
 def wire_snapshot(*messages: UIMessage, **fields: Any) -> dict[str, Any]:
     return {"version": 1, "savedAt": 0, "messages": [to_wire(message) for message in messages], **fields}
-
-
-def nothing(event: Any) -> None:
-    return None
 
 
 # --- what is saved ---

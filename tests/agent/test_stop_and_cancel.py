@@ -15,6 +15,7 @@ from agent.making import (
     assistant,
     ids,
     kept,
+    nothing,
     parts_of,
     prompt_of,
     roles,
@@ -39,10 +40,6 @@ def completes(harness: ChatAgentHarness) -> list[TurnCompleteEvent[Any]]:
 
 def names(harness: ChatAgentHarness) -> list[str]:
     return [call.name for call in harness.hooks]
-
-
-def nothing(event: Any) -> None:
-    return None
 
 
 HALF = script.text("one ").hold("middle").text("two")

@@ -26,23 +26,10 @@ from chatagent.ui import TextDelta
 from chatagent_test import create_mock_agent_client, given, reply
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from chatagent.client import Thread
     from chatagent_test import MockAgentClient
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def mock(anyio_backend: str) -> AsyncIterator[MockAgentClient]:
-    async with create_mock_agent_client() as made:
-        yield made
-
-
-@pytest.fixture
-def thread(mock: MockAgentClient) -> Thread:
-    return mock.client.thread("t-1")
 
 
 def lost(operation: str = "watch_thread") -> TransportUnavailableError:

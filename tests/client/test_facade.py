@@ -21,24 +21,13 @@ from chatagent.ui import TextUIPart, UIMessage
 from chatagent_test import create_mock_agent_client, given, reply
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from chatagent.client import Thread
     from chatagent.protocol import ThreadHead
     from chatagent_test import MockAgentClient
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def mock(anyio_backend: str) -> AsyncIterator[MockAgentClient]:
-    async with create_mock_agent_client() as made:
-        yield made
-
-
-@pytest.fixture
-def thread(mock: MockAgentClient) -> Thread:
-    return mock.client.thread("t-1")
 
 
 async def test_a_thread_is_the_same_object_and_asks_nothing(mock: MockAgentClient, thread: Thread) -> None:

@@ -10,6 +10,8 @@ from collections import Counter
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
+from support.projects import INI, OURS, USUAL_PLUGINS, options_of, run_project
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -42,13 +44,7 @@ ANYIO = """
 """
 """What tests on both backends begin with."""
 
-INI = """
-[pytest]
-asyncio_default_fixture_loop_scope = function
-filterwarnings = error
-"""
-
-PLUGINS = ("anyio.pytest_plugin", "pytest_asyncio.plugin", "xdist.plugin", "chatagent_test.pytest_plugin")
+PLUGINS = (*USUAL_PLUGINS, OURS)
 
 
 REPORTING = """
@@ -100,10 +96,8 @@ def run_reporting(folder: Path, files: Mapping[str, str], *arguments: str) -> Re
         (folder / f"{name}.py").write_text(_source(source), encoding="utf-8")
     (folder / "pytest.ini").write_text(INI, encoding="utf-8")
     surroundings = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
-    plugins = [option for name in PLUGINS for option in ("-p", name)]
-
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *plugins, "-p", "no:cacheprovider", *arguments],
+        [sys.executable, "-m", "pytest", *options_of(PLUGINS), *arguments],
         cwd=folder,
         env={**surroundings, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
@@ -126,15 +120,6 @@ def run(
     files: Mapping[str, str],
     *arguments: str,
 ) -> pytest.RunResult:
-    """Make a project of these files and run its tests in a process of their own, where warnings are errors.
-
-    Only the plugins at hand are loaded: what else happens to be installed here is no part of the set-up.
-    """
-    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    pytester.makeini(INI)
+    """Run the tests of a project with our plugin beside the usual ones; see `run_project`."""
     sources = {name: _source(text) for name, text in files.items()}
-    pytester.makepyfile(**sources)
-    plugins = [option for name in PLUGINS for option in ("-p", name)]
-    return pytester.runpytest_subprocess(*plugins, "-p", "no:cacheprovider", *arguments)
+    return run_project(pytester, monkeypatch, sources, *arguments, plugins=PLUGINS)

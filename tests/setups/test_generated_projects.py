@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from support.projects import USUAL_PLUGINS, run_project
 
+if TYPE_CHECKING:
     import pytest
 
 pytest_plugins = ["pytester"]
@@ -88,24 +88,6 @@ FAILING = """
 """
 
 
-def run(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, files: Mapping[str, str], *arguments: str
-) -> pytest.RunResult:
-    """Make a project of these files and run its tests in a process of their own, where warnings are errors.
-
-    Only the plugins at hand are loaded: what else happens to be installed here is no part of the set-up.
-    """
-    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    pytester.makeini("[pytest]\nfilterwarnings = error\nasyncio_default_fixture_loop_scope = function\n")
-    pytester.makepyfile(**files)
-    plugins = [
-        option for name in ("anyio.pytest_plugin", "pytest_asyncio.plugin", "xdist.plugin") for option in ("-p", name)
-    ]
-    return pytester.runpytest_subprocess(*plugins, "-p", "no:cacheprovider", *arguments)
-
-
 BOTH_PLUGINS = {
     "greeter": AGENT,
     "test_anyio": ANYIO_FIXTURE + TESTS,
@@ -115,13 +97,13 @@ BOTH_PLUGINS = {
 
 
 def test_strict_pytest_asyncio_and_anyio_s_plugin(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = run(pytester, monkeypatch, BOTH_PLUGINS, "-o", "asyncio_mode=strict")
+    result = run_project(pytester, monkeypatch, BOTH_PLUGINS, "-o", "asyncio_mode=strict", plugins=USUAL_PLUGINS)
 
     result.assert_outcomes(passed=12)
 
 
 def test_xdist_with_two_workers(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = run(pytester, monkeypatch, BOTH_PLUGINS, "-n", "2")
+    result = run_project(pytester, monkeypatch, BOTH_PLUGINS, "-n", "2", plugins=USUAL_PLUGINS)
 
     result.assert_outcomes(passed=12)
     result.stdout.fnmatch_lines(["*2 workers*"])
@@ -130,7 +112,7 @@ def test_xdist_with_two_workers(pytester: pytest.Pytester, monkeypatch: pytest.M
 def test_pytest_asyncio_in_auto_mode(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {"greeter": AGENT, "test_greeter": ASYNCIO_FIXTURE + TESTS}
 
-    result = run(pytester, monkeypatch, files, "-o", "asyncio_mode=auto")
+    result = run_project(pytester, monkeypatch, files, "-o", "asyncio_mode=auto", plugins=USUAL_PLUGINS)
 
     result.assert_outcomes(passed=4)
 
@@ -150,7 +132,7 @@ def test_a_failure_that_no_driver_saw_fails_the_fixture_with_itself(
     )
     files = {"greeter": agent, "test_greeter": ANYIO_FIXTURE + FAILING}
 
-    result = run(pytester, monkeypatch, files)
+    result = run_project(pytester, monkeypatch, files, plugins=USUAL_PLUGINS)
 
     result.assert_outcomes(passed=2, errors=2)
     result.stdout.fnmatch_lines(["E * LookupError: no such shop"])

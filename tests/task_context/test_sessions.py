@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anyio.lowlevel import checkpoint
 
-from chatagent.current import current_tasks
 from chatagent.errors import HarnessStateError, InputStreamTimeoutError, WaitpointTimeoutError
 from chatagent.session import InMemorySessionStore, NewRecord, Session, SessionSpec
 from chatagent_test import run_in_mock_task_context
+from task_context.working import begin
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -20,16 +19,6 @@ if TYPE_CHECKING:
     from chatagent_test import TaskDrivers
 
 pytestmark = pytest.mark.anyio
-
-
-async def begin(work: Callable[[], Awaitable[Any]]) -> OwnedTask:
-    """Start work as a task of the current run, and let it come to its first wait."""
-    tasks = current_tasks()
-    assert tasks is not None
-    started = tasks.start(work, name="work")
-    for _ in range(3):
-        await checkpoint()
-    return started
 
 
 def data_of(result: Any) -> Any:

@@ -9,29 +9,18 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from chatagent.current import current_tasks
 from chatagent.errors import ChatContextError, InputStreamTimeoutError, WaitTimeoutError
 from chatagent.task import InputResult, StreamInputTimeoutError, metadata, streams
 from chatagent_test import run_in_mock_task_context
+from task_context.working import begin
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     from chatagent.session import SuspendedWait
-    from chatagent.tasks import OwnedTask
     from chatagent_test import TaskDrivers
 
 pytestmark = pytest.mark.anyio
-
-
-async def begin(work: Callable[[], Awaitable[Any]]) -> OwnedTask:
-    """Start work as a task of the current run, and let it come to its first wait."""
-    tasks = current_tasks()
-    assert tasks is not None
-    started = tasks.start(work, name="work")
-    for _ in range(3):
-        await checkpoint()
-    return started
 
 
 # Input streams --------------------------------------------------------------------------------------------------------
