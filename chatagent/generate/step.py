@@ -227,14 +227,7 @@ async def _ask_in_vain(call: Call, ask: Callable[[], Awaitable[StreamResult]]) -
 
 async def _ask_and_read(call: Call, prepared: _Prepared, conversation: Conversation) -> tuple[StepReader, StreamResult]:
     """Ask the model and read its stream; again, if the stream sends an error and may be retried (`stream_retries`)."""
-    parser = ToolCallParser(
-        tools={name: each for name, each in call.plan.tools.items() if name in prepared.tools},
-        instructions=conversation.instructions,
-        messages=conversation.messages,
-        repair=call.plan.repair_tool_call if call.plan.tools else None,
-        refine=call.plan.refine_tool_input,
-    )
-    retries = call.plan.stream_retries
+    parser, retries = _parser(call, prepared, conversation), call.plan.stream_retries
     failed: tuple[StepReader, StreamResult] | None = None
     for tries_left in range(retries, -1, -1):
         try:
@@ -265,6 +258,17 @@ async def _ask_and_read(call: Call, prepared: _Prepared, conversation: Conversat
             continue
         return reader, answer
     raise AssertionError("the last try is not retried")
+
+
+def _parser(call: Call, prepared: _Prepared, conversation: Conversation) -> ToolCallParser:
+    plan = call.plan
+    return ToolCallParser(
+        tools={name: each for name, each in plan.tools.items() if name in prepared.tools},
+        instructions=conversation.instructions,
+        messages=conversation.messages,
+        repair=plan.repair_tool_call if plan.tools else None,
+        refine=plan.refine_tool_input,
+    )
 
 
 async def _read(call: Call, reader: StepReader, answer: StreamResult) -> None:

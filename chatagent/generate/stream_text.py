@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
 from chatagent.current import current_new_id, current_run
 from chatagent.errors import InvalidArgumentError
@@ -119,24 +119,15 @@ def stream_text(
         ModelNameError: a model's name that says no provider, or none that is known.
         MissingExtraError: the provider's SDK is not installed; the text says how to install it.
     """
-    model = resolve_model(model)
-    if not hasattr(model, "do_stream"):
-        problem = 'a model object, such as OpenAIChatModel("…"), or its name, such as "openai:…"'
-        raise InvalidArgumentError(argument="model", value=model, problem=problem)
+    model = _model_of(model)
     _check_conversation("prompt", prompt)
     _check_conversation("messages", messages)
     if stop_when is not None:
         check_stop_when(stop_when)
     check_max_retries(max_retries)
     check_whole("tool_call_concurrency", tool_call_concurrency, least=1)
-    given = cast("dict[str, Any]", dict(callbacks_and_settings))
-    settings = {key: given.pop(key) for key in tuple(given) if key in CallSettings.__optional_keys__}
-    unknown = given.keys() - Callbacks.__optional_keys__
-    if unknown:
-        raise TypeError(f"stream_text() got unexpected keyword arguments: {', '.join(sorted(unknown))}")
-    if abort_signal is not None and not isinstance(abort_signal, AbortSignal):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-        problem = "an AbortSignal; of a controller pass its `.signal`"
-        raise InvalidArgumentError(argument="abort_signal", value=abort_signal, problem=problem)
+    callbacks, settings = _taken_apart(callbacks_and_settings)
+    _check_abort_signal(abort_signal)
     run = current_run.get()
     shape = output_of(output)
     plan = Plan(
@@ -146,7 +137,7 @@ def stream_text(
             active_tools=active_tools,
             tool_order=tool_order,
             provider_options=provider_options,
-            settings=cast("CallSettings", {key: value for key, value in settings.items() if value is not None}),
+            settings=settings,
         ),
         prompt=prompt,
         messages=messages,
@@ -173,9 +164,33 @@ def stream_text(
         download=download,
         generate_id=generate_id or current_new_id(),
         generate_response_id=generate_id or random_id,
-        callbacks=cast("Callbacks", {key: value for key, value in given.items() if value is not None}),
+        callbacks=callbacks,
     )
     return StreamTextResult(Call(plan), shape)
+
+
+def _model_of(model: LanguageModel | str) -> LanguageModel:
+    model = resolve_model(model)
+    if not hasattr(model, "do_stream"):
+        problem = 'a model object, such as OpenAIChatModel("…"), or its name, such as "openai:…"'
+        raise InvalidArgumentError(argument="model", value=model, problem=problem)
+    return model
+
+
+def _taken_apart(given: CallbacksAndSettings) -> tuple[Callbacks, CallSettings]:
+    """Return the callbacks and the settings that were given, without those that are `None`."""
+    unknown = given.keys() - CallSettings.__optional_keys__ - Callbacks.__optional_keys__
+    if unknown:
+        raise TypeError(f"stream_text() got unexpected keyword arguments: {', '.join(sorted(unknown))}")
+    of_use = {key: value for key, value in given.items() if value is not None}
+    settings = {key: of_use.pop(key) for key in tuple(of_use) if key in CallSettings.__optional_keys__}
+    return cast("Callbacks", of_use), cast("CallSettings", settings)
+
+
+def _check_abort_signal(abort_signal: object) -> None:
+    if abort_signal is not None and not isinstance(abort_signal, AbortSignal):
+        problem = "an AbortSignal; of a controller pass its `.signal`"
+        raise InvalidArgumentError(argument="abort_signal", value=abort_signal, problem=problem)
 
 
 def _check_conversation(argument: str, value: object) -> None:

@@ -92,20 +92,16 @@ def mock_chat_agent(
         raise InvalidArgumentError(
             argument="head_start_messages", value=head_start_messages, problem="a list of messages"
         )
-    payload: dict[str, Any] = {"chatId": chat_id}
-    if mode != "continuation":
-        payload["trigger"] = mode
-    if client_data is not None:
-        payload["metadata"] = client_data
-    if continuation or mode == "continuation":
-        payload["continuation"] = True
-    if previous_run_id is not None:
-        payload["previousRunId"] = previous_run_id
-    if head_start_messages is not None:
-        payload["headStartMessages"] = [to_wire(message) for message in head_start_messages]
     harness = ChatAgentHarness(
         agent,
-        boot_payload=payload,
+        boot_payload=_boot_payload(
+            chatId=chat_id,
+            trigger=None if mode == "continuation" else mode,
+            metadata=client_data,
+            continuation=True if continuation or mode == "continuation" else None,
+            previousRunId=previous_run_id,
+            headStartMessages=None if head_start_messages is None else [to_wire(each) for each in head_start_messages],
+        ),
         mode="continuation" if continuation and mode == "submit-message" else mode,
         client_data=client_data,
         task_context=task_context,
@@ -121,6 +117,11 @@ def mock_chat_agent(
     if snapshot is not None:
         harness.seed_snapshot(snapshot)
     return harness
+
+
+def _boot_payload(**fields: Any) -> dict[str, Any]:
+    """Return what the run boots with, in wire form; a field that is `None` is left out."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _check_text(argument: str, value: object) -> None:

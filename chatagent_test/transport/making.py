@@ -52,26 +52,14 @@ def create_mock_agent_transport(
     _check_options(manifest, registered_tool_metadata or {}, has, clock, event_log_size)
     agreed = _contract_of(contract)
     known = manifest or (agreed.manifest() if agreed is not None else None)
-    told = _json_of(initial_metadata or {})
-    if agreed is not None:
-        problem = agreed.run_metadata.problem(told, "initial_metadata")
-        if problem is not None:
-            raise MockConfigError(
-                f"{problem.field}: {problem.text}; the agent's run metadata needs initial_metadata={{...}}"
-            )
+    told = _run_metadata_of(initial_metadata or {}, agreed)
+    declared = tuple(each for each in PROFILES if each in has)
     if known is not None and manifest is None and profiles is not None:
-        known = known.model_copy(update={"profiles": tuple(each for each in PROFILES if each in has)})
-    if known is None:
-        default: dict[str, Any] = {
-            "agent_id": "mock-agent",
-            "profiles": tuple(each for each in PROFILES if each in has),
-        }
-        shown = AgentManifest.model_validate(default)
-    else:
-        shown = known
+        known = known.model_copy(update={"profiles": declared})
+    default: dict[str, Any] = {"agent_id": "mock-agent", "profiles": declared}
     return MockAgentTransport(
         contract=agreed,
-        manifest=shown,
+        manifest=known or AgentManifest.model_validate(default),
         book=ToolBook(agreed, known, registered_tool_metadata or {}),
         run_metadata=told,
         profiles=has,
@@ -90,11 +78,17 @@ def _contract_of(given: AgentContract | HasContract | None) -> AgentContract | N
     return AgentContract.from_agent(given)
 
 
-def _json_of(metadata: Mapping[str, object]) -> dict[str, object]:
+def _run_metadata_of(given: Mapping[str, object], contract: AgentContract | None) -> dict[str, object]:
     try:
-        return json_value(dict(metadata))
+        told = json_value(dict(given))
     except ScriptError as refused:
         raise MockConfigError(f"initial_metadata: {refused}") from refused
+    problem = None if contract is None else contract.run_metadata.problem(told, "initial_metadata")
+    if problem is not None:
+        raise MockConfigError(
+            f"{problem.field}: {problem.text}; the agent's run metadata needs initial_metadata={{...}}"
+        )
+    return told
 
 
 def _check_options(

@@ -107,8 +107,12 @@ def _check_message(item: Body, path: str) -> Findings:
         yield missing(f"{path}.content")
     elif not isinstance(content, str) and a_list(content) is None:
         yield wrong_type(f"{path}.content", "one of a string or array of objects", content)
+    yield from _check_parts(content, role, f"{path}.content")
+
+
+def _check_parts(content: object, role: object, path: str) -> Findings:
     for place, part in dicts(content):
-        param, kind = f"{path}.content[{place}]", part.get("type")
+        param, kind = f"{path}[{place}]", part.get("type")
         if kind is None:
             yield missing(f"{param}.type")
         elif kind not in _PARTS:
