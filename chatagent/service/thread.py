@@ -20,7 +20,7 @@ from chatagent.protocol import (
     TransportUnavailableError,
     owned,
 )
-from chatagent.service.chain import ChainWatch
+from chatagent.service.conversation import AgentConversation
 from chatagent.service.jobs import Jobs
 from chatagent.service.journal import Journal
 from chatagent.service.store import OutboxEntry, TapState, model_of, unsettled_entries
@@ -82,15 +82,7 @@ class ServiceThread:
         self.hosted: HostedRun | None = None
         """The runtime run of the session, if it is here."""
         self._last_in = -1
-        self.conversation: Sequence[UIMessage] | None = None
-        """The agent's conversation as the last turn has left it; `None` before the first one here."""
-        self._tool_data: set[int] = set()
-        """The numbers of the actions that bring data of clients', and that the agent has not dealt with."""
-        self._tool_data_open = 0
-        self._unsent: set[str] = set()
-        """The ids of the inputs that never reached the agent."""
-        self._settled_chain: tuple[int, Sequence[UIMessage]] | None = None
-        self._chain_watch = ChainWatch(looks.shown)
+        self._conversation = AgentConversation(looks.shown)
         self._has_session = False
         self._reader: OwnedTask | None = None
         self._retry: OwnedTask | None = None
@@ -136,7 +128,7 @@ class ServiceThread:
     def _note_unsent(self, run: Run) -> None:
         """Remember the input of a run that never reached the agent."""
         if run.input_message_id is not None and run.error is not None and run.error.code == APPEND_FAILED:
-            self._unsent.add(run.input_message_id)
+            self._conversation.never_gets(run.input_message_id)
 
     @property
     def is_at_rest(self) -> bool:
@@ -147,8 +139,7 @@ class ServiceThread:
         return not (
             self.hosted is not None
             or self.jobs.is_busy
-            or self._tool_data_open
-            or self._settled_chain is not None
+            or not self._conversation.is_at_rest
             or self._journal.has_unsaved
             or self.backend.log.watchers
             or self._is_at_work
@@ -337,18 +328,18 @@ class ServiceThread:
         payload = {"chatId": self.thread_id, "trigger": "action", "action": action}
         if self.client_data is not None:
             payload["metadata"] = self.client_data
-        self._tool_data_open += 1
+        self._conversation.gets_tool_data()
         self.jobs.add(lambda: self._append_tool_data(payload, key))
 
     async def _append_tool_data(self, payload: Mapping[str, Any], key: str) -> None:
         try:
             number = await self._append({"kind": "message", "payload": payload}, key=key, wants_run=True)
         except Exception:  # any store; clients see the data, the agent does not
-            self._tool_data_open -= 1
+            self._conversation.lost_tool_data()
             logger.exception("thread %r: data of a client's did not reach the agent", self.thread_id)
             return
         self._last_in = max(self._last_in, number)
-        self._tool_data.add(number)
+        self._conversation.numbered_tool_data(number)
 
     async def _append(self, record: Mapping[str, Any], *, key: str, wants_run: bool = False) -> int:
         sessions = self._setting.sessions
@@ -420,26 +411,21 @@ class ServiceThread:
 
     # The conversation ---------------------------------------------------------------------------------------------
 
+    @property
+    def conversation(self) -> Sequence[UIMessage] | None:
+        """The agent's conversation as the last turn has left it; `None` before the first one here."""
+        return self._conversation.messages
+
     def conversation_settled(self, report: TurnReport) -> None:
         """Take the conversation as a turn or an action has left it (MP-25)."""
-        self.conversation = report.chain
-        if report.in_seq in self._tool_data:
-            self._tool_data.discard(report.in_seq)
-            self._tool_data_open -= 1
-        self._settled_chain = (-1 if report.out_seq is None else report.out_seq), report.chain
+        self._conversation.settled(report)
         self._compare()
         self.keep()
 
     def _compare(self) -> None:
         """Take the conversation over where the agent has changed it; while a generation is on, that must wait."""
-        if self._settled_chain is None or self.tap.out_seq < self._settled_chain[0]:
-            return
-        chain, self._settled_chain = self._settled_chain[1], None
         model = self.backend.model
-        active = model.active_run
-        if self._tool_data_open or (active is not None and active.status == "running"):
-            return  # the agent has not seen all that the thread shows; the end of the next turn brings more
-        messages = self._chain_watch.taken_over(model, chain, unsent=frozenset(self._unsent))
+        messages = self._conversation.taken_over(model, out_seq=self.tap.out_seq)
         if messages is None:
             return
         model.load(model.snapshot().model_copy(update={"messages": messages}))
@@ -527,11 +513,7 @@ class ServiceThread:
             self.backend.delete()
         finally:
             self.backend.publish = self._journal.take
-        self._settled_chain = self.conversation = None
-        self._tool_data.clear()
-        self._unsent.clear()
-        self._tool_data_open = 0
-        self._chain_watch = ChainWatch(self._looks.shown)
+        self._conversation = AgentConversation(self._looks.shown)
         self._last_in = -1
         hosted, self.hosted = self.hosted, None
         reader, self._reader = self._reader, None
