@@ -111,8 +111,8 @@ class MockAgentTransport:
         self.events = MockEvents(self._store, self._engine, self._run_metadata)
         """What happens besides the answers."""
         self.commands = MockCommands(contract)
-        self._repeats = Repeats()
         """The functions that clients may call."""
+        self._repeats = Repeats()
         self.files = MockFiles(self._store, has_urls=file_urls)
         """The files that the backend holds."""
         self.inspect = MockInspection(self._store, self._engine, self._calls)
