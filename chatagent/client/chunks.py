@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from chatagent.client.reader import check_entered
 from chatagent.protocol import GenerationMessageChunk, RunNotFoundError, ThreadDeleted, UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -23,8 +24,10 @@ class RunChunks:
         self._core, self._run_id, self._reader = core, run_id, core.new_reader()
         self._seq = 0
         self._is_over = False
+        self._is_entered = False
 
     async def __aenter__(self) -> AsyncIterator[Chunk]:
+        self._is_entered = True
         await self._core.catch_up()
         try:
             await self._reader.open(0)
@@ -36,6 +39,7 @@ class RunChunks:
         await self._reader.close()
 
     def __aiter__(self) -> AsyncIterator[Chunk]:
+        check_entered("run.chunks()", is_entered=self._is_entered)
         return self
 
     async def __anext__(self) -> Chunk:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chatagent.client.reader import WatchReader
+from chatagent.client.reader import WatchReader, check_entered
 from chatagent.protocol import StateChanged, ThreadHeadChanged, ThreadHeadRemoved, ThreadQuery, sorted_heads
 
 if TYPE_CHECKING:
@@ -32,8 +32,10 @@ class HeadsWatch:
         self._seq = 0
         self._is_stale = True
         self._begun = False
+        self._is_entered = False
 
     async def __aenter__(self) -> AsyncIterator[tuple[ThreadHead, ...]]:
+        self._is_entered = True
         await self._mend()
         return self
 
@@ -41,6 +43,7 @@ class HeadsWatch:
         await self.reader.close()
 
     def __aiter__(self) -> AsyncIterator[tuple[ThreadHead, ...]]:
+        check_entered("client.watch_thread_heads()", is_entered=self._is_entered)
         return self
 
     async def __anext__(self) -> tuple[ThreadHead, ...]:

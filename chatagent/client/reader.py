@@ -19,13 +19,23 @@ if TYPE_CHECKING:
     from chatagent.client.context import ClientContext
     from chatagent.protocol import EventStream
 
-__all__ = ["WatchReader"]
+__all__ = ["WatchReader", "check_entered"]
 
 EventT = TypeVar("EventT")
 
 FIRST_DELAY: Final = 0.1
 LONGEST_DELAY: Final = 5.0
 """How long to wait between attempts to open a watch again, in seconds."""
+
+
+def check_entered(call: str, *, is_entered: bool) -> None:
+    """Refuse to iterate over what was not entered, which nobody would close again.
+
+    Raises:
+        TypeError: it was not.
+    """
+    if not is_entered:
+        raise TypeError(f"`{call}` is a context manager: `async with {call} as items:`, then `async for item in items`")
 
 
 class WatchReader(Generic[EventT]):

@@ -92,6 +92,8 @@ class RunHandle:
     def chunks(self) -> AbstractAsyncContextManager[AsyncIterator[Chunk]]:
         """Read the run's chunks from its first one on, replayed and then live, until it settles or waits.
 
+        `async with run.chunks() as chunks:` opens the watch, `async for chunk in chunks:` reads it.
+
         What the backend's log has dropped is not given.
         """
         return RunChunks(self._core, self.run_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from chatagent.client.commands import ThreadCommands
@@ -284,6 +285,8 @@ def _user_message(message: str | Sequence[UIPart] | UIMessage, message_id: str |
         if message.role != "user":
             raise InvalidArgumentError(argument="message", value=message.role, problem="send a message of the user's")
         return message if message_id is None else message.model_copy(update={"id": message_id})
+    if isinstance(message, Mapping):  # callers may be untyped
+        raise InvalidArgumentError(argument="message", value=message, problem="give a text, parts, or a UIMessage")
     parts: Sequence[UIPart] = (TextUIPart(text=message),) if isinstance(message, str) else message
     with checked("message", message):
         return UIMessage(id=message_id or "", role="user", parts=parts)

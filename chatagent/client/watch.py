@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from chatagent.client.reader import check_entered
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
@@ -36,8 +38,10 @@ class ThreadWatch:
         self._feed = core.new_feed()
         self._begun = False
         self._last: ThreadState | None = None
+        self._is_entered = False
 
     async def __aenter__(self) -> AsyncIterator[ThreadUpdate]:
+        self._is_entered = True
         await self._core.catch_up()
         now, model = self._core.model, self._feed.model
         if now.exists:
@@ -52,6 +56,7 @@ class ThreadWatch:
         await self._feed.reader.close()
 
     def __aiter__(self) -> AsyncIterator[ThreadUpdate]:
+        check_entered("thread.watch()", is_entered=self._is_entered)
         return self
 
     async def __anext__(self) -> ThreadUpdate:

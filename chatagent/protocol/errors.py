@@ -346,7 +346,8 @@ class RunWaitTimeoutError(WaitTimeoutError):
         hint: str | None = None,
     ) -> None:
         who = f"thread {thread_id!r}" if run_id is None else f"run {run_id!r} of thread {thread_id!r}"
-        actions = f"; pending actions: {', '.join(pending)}" if pending else ""
+        way_out = ", which somebody has to answer; `wait()` returns when a run waits for that"
+        actions = f"; pending actions: {', '.join(pending)}{way_out}" if pending else ""
         told = f"; {hint}" if hint else ""
         super().__init__(f"{who} is {status} after {seconds:g} s of waiting{actions}{told}")
         self.thread_id, self.run_id, self.status, self.seconds = thread_id, run_id, status, seconds

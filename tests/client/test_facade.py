@@ -173,6 +173,22 @@ async def test_the_list_is_shown_again_after_each_change(mock: MockAgentClient, 
     ]
 
 
+async def test_what_must_be_entered_is_not_iterated_over_without(mock: MockAgentClient, thread: Thread) -> None:
+    mock.responses.queue(reply.assistant("x"))
+    run = await thread.send("x")
+
+    for call, made in (
+        ("run.chunks()", run.chunks()),
+        ("thread.watch()", thread.watch()),
+        ("client.watch_thread_heads()", mock.client.watch_thread_heads()),
+    ):
+        with pytest.raises(TypeError) as caught:
+            aiter(cast("Any", made))
+        assert str(caught.value) == (
+            f"`{call}` is a context manager: `async with {call} as items:`, then `async for item in items`"
+        )
+
+
 async def test_a_watch_of_the_list_survives_gaps_and_lost_connections(mock: MockAgentClient) -> None:
     mock.seed(given.thread("t-1"))
     async with mock.client.watch_thread_heads() as lists:
@@ -212,6 +228,10 @@ BAD_CALLS: dict[str, tuple[Callable[[AgentClient], Awaitable[object]], str]] = {
     "data that is no JSON": (
         lambda client: client.thread("t-1").send("x", client_data=object()),
         r"^`value` is <object object at \w+>: it is no JSON data",
+    ),
+    "a message that is a dict": (
+        lambda client: client.thread("t-1").send(cast("Any", {"text": "x"})),
+        r"^`message` is {'text': 'x'}: give a text, parts, or a UIMessage$",
     ),
     "a body that is a text": (
         lambda client: client.files.upload(filename="a", media_type="text/plain", body=cast("Any", "abc")),

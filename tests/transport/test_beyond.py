@@ -174,6 +174,20 @@ async def test_a_wait_that_takes_too_long_says_what_it_waits_for() -> None:
             await run.wait_until_idle()
 
 
+async def test_a_wait_for_a_run_that_waits_for_the_client_says_so() -> None:
+    async with create_mock_agent_client(wait_timeout=0.01) as mock:
+        mock.responses.queue(reply.assistant(reply.tool("refund").approval({"order": 7})))
+        run = await mock.client.thread("t-1").send("x")
+
+        with pytest.raises(RunWaitTimeoutError) as caught:
+            await run.wait_until_idle()
+
+    assert str(caught.value) == (
+        "run 'run-1' of thread 't-1' is waiting after 0.01 s of waiting; pending actions: approval-1, which somebody has "
+        "to answer; `wait()` returns when a run waits for that"
+    )
+
+
 async def test_scripts_for_a_thread_go_before_the_common_ones(mock: MockAgentClient) -> None:
     mock.responses.queue(reply.assistant("common"))
     mock.responses.for_thread("t-2").queue(reply.assistant("two"))
