@@ -307,3 +307,8 @@ class UIMessage(WireModel):
     def text(self) -> str:
         """The text parts joined, without separator."""
         return "".join(part.text for part in self.parts if isinstance(part, TextUIPart))
+
+    @property
+    def tool_parts(self) -> tuple[ToolUIPart | DynamicToolUIPart, ...]:
+        """The tool calls with what came of them, in order."""
+        return tuple(part for part in self.parts if isinstance(part, ToolUIPart | DynamicToolUIPart))

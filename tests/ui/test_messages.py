@@ -109,6 +109,29 @@ def test_the_text_of_a_message_is_that_of_its_text_parts() -> None:
     assert message.text == "ab"
 
 
+def test_the_tool_parts_of_a_message_are_its_calls_in_order() -> None:
+    message = parse_ui_message(
+        {
+            "id": "m",
+            "role": "assistant",
+            "parts": [
+                {"type": "tool-add", "toolCallId": "c-1", "state": "input-available", "input": {}},
+                {"type": "text", "text": "a"},
+                {
+                    "type": "dynamic-tool",
+                    "toolName": "any",
+                    "toolCallId": "c-2",
+                    "state": "input-available",
+                    "input": {},
+                },
+                {"type": "data-tool", "data": 1},
+            ],
+        }
+    )
+
+    assert [part.tool_call_id for part in message.tool_parts] == ["c-1", "c-2"]
+
+
 def test_tool_parts_know_the_name_of_their_tool() -> None:
     static = ToolUIPart(type="tool-get-weather-now", tool_call_id="c", state="input-available", input={})
     dynamic = DynamicToolUIPart(tool_name="mcp", tool_call_id="c", state="input-available", input={})
