@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from chatagent.agent.state import TurnState
 
 __all__ = ["run_action"]
+
+logger = logging.getLogger("chatagent")
 
 
 async def run_action(run: AgentRun, turn: TurnState, listener: MidTurnListener) -> None:
@@ -101,3 +104,6 @@ async def _stream(run: AgentRun, turn: TurnState, result: Any) -> None:
         except AbortError:
             if not turn.signal.aborted:
                 raise
+    elif result is not None:
+        told = "`on_action` of agent %r returned %r, which is no text, message or stream and was ignored"
+        logger.warning(told, run.agent.id, cast("object", result))

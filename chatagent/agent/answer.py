@@ -47,15 +47,23 @@ async def ask_for_answer(run: AgentRun, turn: TurnState, listener: MidTurnListen
             await stream_answer(run, turn, result, original_messages=conversation.chain.to_list())
         elif turn.pipe_count:
             turn.usage = await fetch_usage(run, result)
-        elif result is not None:
-            way_out = "return what stream_text gave, or send chunks of your own with `await chat.pipe(…)`"
-            told = "`run` of agent %r returned %r, which is no stream and was ignored; %s"
-            logger.warning(told, run.agent.id, result, way_out)
+        else:
+            _tell_of_no_answer(run, turn, result)
     except AbortError:
         if run.cancelled:
             raise
     finally:
         listener.off()
+
+
+def _tell_of_no_answer(run: AgentRun, turn: TurnState, result: object) -> None:
+    """Log that a turn gives no answer, unless it was meant to: a forgotten `return` looks like an empty answer."""
+    way_out = "return what stream_text gave, or send chunks of your own with `await chat.pipe(…)`"
+    if result is not None:
+        told = "`run` of agent %r returned %r, which is no stream and was ignored; %s"
+        logger.warning(told, run.agent.id, result, way_out)
+    elif run.out.is_silent and not turn.signal.aborted and not run.state.end_run_requested:
+        logger.warning("`run` of agent %r returned nothing, and the turn has sent nothing; %s", run.agent.id, way_out)
 
 
 def take_in_background(run: AgentRun, turn: TurnState) -> None:

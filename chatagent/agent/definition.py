@@ -151,6 +151,13 @@ class ChatAgent(Generic[ClientDataT]):
     def __repr__(self) -> str:
         return f"ChatAgent(id={self.id!r})"
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            meant = difflib.get_close_matches(name, HOOK_NAMES, 1)
+            hint = f"did you mean `{meant[0]}`?" if meant else "its hooks are " + ", ".join(HOOK_NAMES)
+            raise AttributeError(f"an agent has no `{name}`: {hint}", name=name, obj=self)
+
     @property
     def id(self) -> str:
         """The agent's id."""
@@ -330,8 +337,9 @@ def make_agent(
     """
     _check_id(id)
     _check_task_options(id, values["task_options"])
-    if values["max_turns"] < 1:
-        raise AgentDefinitionError(f"agent {id!r}: `max_turns` is {values['max_turns']}; a run has at least one turn")
+    if not isinstance(values["max_turns"], int) or values["max_turns"] < 1:
+        told = f"`max_turns` is {values['max_turns']!r}; a run has at least one turn"
+        raise AgentDefinitionError(f"agent {id!r}: {told}")
     for name in ("idle_timeout", "preload_idle_timeout"):
         if values[name] is not None:
             values[name] = to_seconds(values[name], argument=name)
@@ -428,15 +436,39 @@ def _check_telemetry(agent_id: str, telemetry: object) -> None:
 
 
 def _check_tools(agent_id: str, given: object) -> None:
-    """Check how tools are declared; what is in the list is checked when a turn resolves them."""
+    """Check how tools are declared, and the names in a list of them; what a function returns is checked in its turn."""
     is_collection = isinstance(given, Mapping | Sequence) and not isinstance(given, str)
     # A tool can be called too, and would be taken for the function that gives the tools of a turn.
     is_function = callable(cast("object", given)) and not isinstance(given, Tool)
     if given is not None and not is_collection and not is_function:
-        raise AgentDefinitionError(
-            f"agent {agent_id!r}: `tools` is {given!r}; give a list of tools, tools by name, or a function that "
-            "returns those of a turn"
-        )
+        told = f"`tools` is {_named(cast('object', given))}"
+        way_out = "give a list of tools, tools by name, or a function that returns those of a turn"
+        raise AgentDefinitionError(f"agent {agent_id!r}: {told}; {way_out}")
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        _check_tool_names(agent_id, cast("Sequence[object]", given))
+
+
+def _check_tool_names(agent_id: str, given: Sequence[object]) -> None:
+    """Refuse a tool of a list that could not be called: one without a name, or with the name of another."""
+    names: set[str] = set()
+    for each in given:
+        name = getattr(each, "name", None)
+        if not name:
+            what = f"{_named(each)} among `tools` is no tool with a name; make one with `@tool`, or give tools by name"
+            raise AgentDefinitionError(f"agent {agent_id!r}: {what}")
+        if name in names:
+            raise AgentDefinitionError(
+                f"agent {agent_id!r}: two of its tools are named {name!r}; give one of them another `name=`"
+            )
+        names.add(name)
+
+
+def _named(value: object) -> str:
+    """Show a value; of a tool or a function, which have long forms, its name."""
+    if isinstance(value, Tool):
+        return "the tool without a name" if value.name is None else f"the tool {value.name!r}"
+    name = getattr(value, "__name__", None)
+    return f"the function {name!r}" if name else repr(value)
 
 
 def _check_stream_options(agent_id: str, given: object) -> None:

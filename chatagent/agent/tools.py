@@ -18,7 +18,7 @@ def tools_by_name(declared: object, *, agent_id: str) -> dict[str, Any]:
         agent_id: whose they are, for the error.
 
     Raises:
-        HookResultError: it is something else, or a tool of the list has no name.
+        HookResultError: it is something else, a tool of the list has no name, or two have the same.
     """
     if declared is None:
         return {}
@@ -29,7 +29,11 @@ def tools_by_name(declared: object, *, agent_id: str) -> dict[str, Any]:
         for each in cast("Sequence[Any]", declared):
             name = getattr(each, "name", None)
             if not name:
-                raise HookResultError(hook="tools", expected="tools that have a name", value=each)
+                expected = "tools that have a name, which `@tool` makes of a function"
+                raise HookResultError(hook="tools", expected=expected, value=each)
+            if name in named:
+                expected = f"tools of different names, not two named {name!r}"
+                raise HookResultError(hook="tools", expected=expected, value=cast("object", declared))
             named[name] = each
         return named
     raise HookResultError(hook="tools", expected=f"a mapping of names to tools for agent {agent_id!r}", value=declared)

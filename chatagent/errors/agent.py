@@ -40,7 +40,8 @@ class ClientDataError(ChatAgentError, ValueError):
     """Client data that fails the agent's `client_data_schema`; its cause is the schema's own error."""
 
     def __init__(self, *, agent_id: str, value: object, problem: str) -> None:
-        super().__init__(f"client data of agent {agent_id!r} fails its `client_data_schema`: {problem}")
+        none = " (none was sent: give `client_data`)" if value is None else ""
+        super().__init__(f"client data of agent {agent_id!r}{none} fails its `client_data_schema`: {problem}")
         self.agent_id, self.value, self.problem = agent_id, value, problem
 
 

@@ -29,9 +29,9 @@ def check_max_retries(max_retries: int) -> None:
     """Check the argument of that name.
 
     Raises:
-        InvalidArgumentError: it is negative.
+        InvalidArgumentError: it is negative, or no whole number.
     """
-    if max_retries < 0:
+    if not isinstance(max_retries, int) or max_retries < 0:  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
         raise InvalidArgumentError(argument="max_retries", value=max_retries, problem="it must be 0 or more")
 
 

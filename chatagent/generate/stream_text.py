@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Unpack, cast
 
@@ -181,7 +183,7 @@ def _taken_apart(given: CallbacksAndSettings) -> tuple[Callbacks, CallSettings]:
     """Return the callbacks and the settings that were given, without those that are `None`."""
     unknown = given.keys() - CallSettings.__optional_keys__ - Callbacks.__optional_keys__
     if unknown:
-        raise TypeError(f"stream_text() got unexpected keyword arguments: {', '.join(sorted(unknown))}")
+        raise TypeError(f"stream_text() got unexpected keyword arguments: {_with_meant(unknown)}")
     of_use = {key: value for key, value in given.items() if value is not None}
     settings = {key: of_use.pop(key) for key in tuple(of_use) if key in CallSettings.__optional_keys__}
     return cast("Callbacks", of_use), cast("CallSettings", settings)
@@ -200,7 +202,22 @@ def _check_conversation(argument: str, value: object) -> None:
         raise InvalidArgumentError(argument=argument, value=cast("object", value), problem=problem)
 
 
+def _with_meant(unknown: Iterable[str]) -> str:
+    """Name arguments that there are not, each with the one that it looks like."""
+    known = [*inspect.signature(stream_text).parameters, *CallSettings.__optional_keys__, *Callbacks.__optional_keys__]
+    told: list[str] = []
+    for name in sorted(unknown):
+        meant = difflib.get_close_matches(name, known, 1)
+        told.append(f"{name} (did you mean {meant[0]}?)" if meant else name)
+    return ", ".join(told)
+
+
 def _timeouts(timeout: float | Timeouts | None) -> Timeouts:
     if timeout is None:
         return NO_TIMEOUTS
-    return timeout if isinstance(timeout, Timeouts) else Timeouts(total=timeout)
+    if isinstance(timeout, Timeouts):
+        return timeout
+    if not isinstance(timeout, int | float):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        problem = "seconds for the whole call, or `Timeouts(chunk=20)` for limits on parts of it"
+        raise InvalidArgumentError(argument="timeout", value=timeout, problem=problem)
+    return Timeouts(total=timeout)

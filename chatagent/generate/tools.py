@@ -6,6 +6,7 @@ and when a tool runs is the step loop's business.
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -233,9 +234,10 @@ def tool(
         The tool; or a decorator that makes one, if neither a function nor a schema was given.
 
     Raises:
-        ToolDefinitionError: the name is none that a model could call, or no schema can be made; the message names the
-            parameter.
+        ToolDefinitionError: an option that there is not, a name that no model could call, or no schema can be made; the
+            message names the option or the parameter.
     """
+    _check_options(options)
     if name is not None:
         _check_name(name)
     if function is not None:
@@ -329,6 +331,15 @@ def _runner(execute: Execute) -> Callable[[Any, ToolCallOptions], object]:
     if not positional:
         return lambda _value, _options: execute()
     return lambda value, _options: execute(value)
+
+
+def _check_options(options: Mapping[str, object]) -> None:
+    known = [*ToolOptions.__annotations__, "name", "execute", "input_schema"]
+    for name in options:
+        if name not in ToolOptions.__annotations__:
+            meant = difflib.get_close_matches(name, known, 1)
+            hint = f"; did you mean `{meant[0]}`?" if meant else ""
+            raise ToolDefinitionError(f"there is no option `{name}` of a tool{hint}")
 
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")

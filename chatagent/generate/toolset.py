@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from chatagent.errors import ToolDefinitionError
@@ -25,6 +25,8 @@ def tools_by_name(tools: Tools | None) -> dict[str, Tool]:
         return {}
     if isinstance(tools, Mapping):
         return {name: _as_tool(each) for name, each in tools.items()}
+    if not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise ToolDefinitionError(f"`tools` is {tools!r}; give a list of tools, or tools by name")
     named: dict[str, Tool] = {}
     for each in map(_as_tool, tools):
         if each.name is None:

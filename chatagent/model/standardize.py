@@ -350,6 +350,8 @@ def _instructions(given: Instructions | None) -> tuple[SystemMessage, ...]:
         return (SystemMessage(given),)
     if isinstance(given, (SystemMessage, Mapping)):
         given = (given,)
+    if not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise InvalidPromptError(f"Invalid prompt: instructions is {given!r}; give a text or system messages")
     messages = tuple(parse_model_message(each, path=f"instructions[{index}]") for index, each in enumerate(given))
     for index, message in enumerate(messages):
         if not isinstance(message, SystemMessage):

@@ -55,6 +55,11 @@ class RunOutput:
         """Let the next data record name the input record that the turn answers (ST-34)."""
         self._opening = () if in_seq is None else ((TURN_IN_EVENT_ID, str(in_seq)),)
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing was written since the turn began, if it answers a record of input."""
+        return bool(self._opening)
+
     def write(self, chunk: object) -> None:
         """Write one chunk as a data record; a plain call.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from chatagent.current import current_run
-from chatagent.errors import LocalNotFoundError
+from chatagent.errors import InvalidArgumentError, LocalNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,12 +47,12 @@ class LocalValues:
 
     def set(self, key: LocalKey[T], value: T) -> T:
         """Store a value and return it."""
-        self._values[key.id] = value
+        self._values[_id_of(key)] = value
         return value
 
     def get(self, key: LocalKey[T]) -> T | None:
         """Return the value, or `None` if it was never set."""
-        return self._values.get(key.id)
+        return self._values.get(_id_of(key))
 
     def get_or_throw(self, key: LocalKey[T]) -> T:
         """Return the value.
@@ -60,15 +60,24 @@ class LocalValues:
         Raises:
             LocalNotFoundError: it was never set; `None`, `0` and `""` are values like any other.
         """
-        if key.id not in self._values:
-            raise LocalNotFoundError(key.id)
-        return self._values[key.id]
+        local_id = _id_of(key)
+        if local_id not in self._values:
+            raise LocalNotFoundError(local_id)
+        return self._values[local_id]
 
     def __contains__(self, key: LocalKey[Any]) -> bool:
         return key.id in self._values
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
+
+
+def _id_of(key: LocalKey[Any]) -> str:
+    try:
+        return key.id
+    except AttributeError:
+        problem = "a key, which `locals.create(id, type)` makes once, at module level"
+        raise InvalidArgumentError(argument="key", value=key, problem=problem) from None
 
 
 class Locals:
@@ -103,7 +112,7 @@ class Locals:
         """
         run = current_run.get()
         if run is None:
-            raise LocalNotFoundError(key.id)
+            raise LocalNotFoundError(_id_of(key))
         return LocalValues(run.local_values).get_or_throw(key)
 
     def set(self, key: LocalKey[T], value: T) -> T:

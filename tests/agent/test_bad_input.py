@@ -268,13 +268,48 @@ async def test_what_run_returns_is_ignored_if_it_is_no_stream_and_the_log_says_s
     ]
 
 
+async def test_client_data_that_was_not_sent_is_told_as_such() -> None:
+    class Caller(BaseModel):
+        user: str
+
+    async with mock_chat_agent(agent_of(client_data_schema=Caller), preload=False) as harness:
+        turn = await harness.send_message("hello")
+
+    assert str(turn.error).startswith(
+        "client data of agent 'tester' (none was sent: give `client_data`) fails its `client_data_schema`: "
+    )
+
+
 async def test_a_run_that_returns_nothing_is_a_turn_without_an_answer(caplog: pytest.LogCaptureFixture) -> None:
     async with mock_chat_agent(agent_of(run=lambda event: None)) as harness:
         turn = await harness.send_message(user("u-1"))
 
     assert types(turn) == ["trigger:turn-complete"]
     assert kept(harness) == ["u-1"]
+    way_out = "return what stream_text gave, or send chunks of your own with `await chat.pipe(…)`"
+    assert caplog.messages == [f"`run` of agent 'tester' returned nothing, and the turn has sent nothing; {way_out}"]
+
+
+async def write_by_hand(event: Any) -> None:
+    chat.response.write({"type": "data-answer", "data": 1})
+
+
+@pytest.mark.parametrize("run", [write_by_hand, lambda event: chat.end_run()], ids=["writes", "ends-the-run"])
+async def test_a_run_that_means_to_return_nothing_is_not_told_of(caplog: pytest.LogCaptureFixture, run: Any) -> None:
+    async with mock_chat_agent(agent_of(run=run)) as harness:
+        await harness.send_message(user("u-1"))
+
     assert caplog.messages == []
+
+
+async def test_an_action_that_returns_what_cannot_be_sent_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    async with mock_chat_agent(agent_of(on_action=lambda event: 3)) as harness:
+        done = await harness.send_action({"type": "count"})
+
+    assert types(done) == ["trigger:turn-complete"]
+    assert caplog.messages == [
+        "`on_action` of agent 'tester' returned 3, which is no text, message or stream and was ignored"
+    ]
 
 
 # --- models ---

@@ -189,12 +189,12 @@ def test_an_agent_has_an_id(agent_id: Any) -> None:
     assert str(caught.value) == f"an agent's `id` is a text of at least one character, not {agent_id!r}"
 
 
-@pytest.mark.parametrize("turns", [0, -1])
-def test_a_run_has_at_least_one_turn(turns: int) -> None:
+@pytest.mark.parametrize("turns", [0, -1, "3"])
+def test_a_run_has_at_least_one_turn(turns: Any) -> None:
     with pytest.raises(AgentDefinitionError) as caught:
         agent_of(max_turns=turns)
 
-    assert str(caught.value) == f"agent 'tester': `max_turns` is {turns}; a run has at least one turn"
+    assert str(caught.value) == f"agent 'tester': `max_turns` is {turns!r}; a run has at least one turn"
 
 
 @pytest.mark.parametrize(
@@ -245,6 +245,12 @@ def alone() -> str:
     return "alone"
 
 
+def plain(a: int) -> int:
+    """Is no tool."""
+    return a
+
+
+NO_TOOL = " among `tools` is no tool with a name; make one with `@tool`, or give tools by name"
 TOOLS = "; give a list of tools, tools by name, or a function that returns those of a turn"
 OPTIONS = '; give options by name, such as {"send_reasoning": False}'
 
@@ -254,16 +260,33 @@ OPTIONS = '; give options by name, such as {"send_reasoning": False}'
     [
         ({"tools": 5}, f"`tools` is 5{TOOLS}"),
         ({"tools": "add"}, f"`tools` is 'add'{TOOLS}"),
-        ({"tools": alone}, f"`tools` is {alone!r}{TOOLS}"),
+        ({"tools": alone}, f"`tools` is the tool 'alone'{TOOLS}"),
+        ({"tools": [plain]}, f"the function 'plain'{NO_TOOL}"),
+        ({"tools": [tool(input_schema={"type": "object"})]}, f"the tool without a name{NO_TOOL}"),
+        ({"tools": [alone, alone]}, "two of its tools are named 'alone'; give one of them another `name=`"),
         ({"ui_message_stream_options": 5}, f"`ui_message_stream_options` is 5{OPTIONS}"),
     ],
-    ids=["tools", "a-text", "one-tool", "stream-options"],
+    ids=["tools", "a-text", "one-tool", "a-function", "a-tool-without-a-name", "two-of-a-name", "stream-options"],
 )
 def test_an_option_of_the_wrong_kind_is_refused(options: Any, text: str) -> None:
     with pytest.raises(AgentDefinitionError) as caught:
         agent_of(**options)
 
     assert str(caught.value) == f"agent 'tester': {text}"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("on_turn_completed", "did you mean `on_turn_complete`?"),
+        ("zebra", f"its hooks are {', '.join(HOOK_NAMES)}"),
+    ],
+)
+def test_a_decorator_that_there_is_not_is_named_with_the_one_that_was_meant(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(agent_of(), name)
+
+    assert str(caught.value) == f"an agent has no `{name}`: {hint}"
 
 
 async def test_two_agents_may_have_the_same_id() -> None:

@@ -397,7 +397,9 @@ async def test_a_list_of_tools_is_known_by_their_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tools", "shown"), [(lambda event: "add", "'add'"), (lambda event: 7, "7"), ([7], "7")], ids=["text", "7", "list"]
+    ("tools", "shown"),
+    [(lambda event: "add", "'add'"), (lambda event: 7, "7"), (lambda event: [7], "7")],
+    ids=["text", "7", "list"],
 )
 async def test_what_is_no_set_of_tools_fails_the_turn_and_says_what_it_should_be(tools: Any, shown: str) -> None:
     async with mock_chat_agent(agent_of(tools=tools)) as harness:
@@ -405,6 +407,20 @@ async def test_what_is_no_set_of_tools_fails_the_turn_and_says_what_it_should_be
 
     assert str(turn.error).startswith("`tools` must return ")
     assert str(turn.error).endswith(f", it returned {shown}")
+
+
+async def test_two_tools_of_one_name_fail_the_turn() -> None:
+    @tool
+    def add(a: int) -> int:
+        """Add one."""
+        return a + 1
+
+    async with mock_chat_agent(agent_of(tools=lambda event: [add, add])) as harness:
+        turn = await harness.send_message("hello")
+
+    assert str(turn.error).startswith(
+        "`tools` must return tools of different names, not two named 'add', it returned ["
+    )
 
 
 async def test_a_tool_whose_output_for_the_model_cannot_be_made_fails_no_turn() -> None:

@@ -17,6 +17,7 @@ from chatagent.errors import (
     NoOutputGeneratedError,
     RetryError,
     StreamProviderError,
+    ToolDefinitionError,
 )
 from chatagent.generate import FullTextDelta, error_text, is_step_count, stream_text, tool
 from chatagent.generate.retry import retry_delay
@@ -369,6 +370,16 @@ def test_arguments_out_of_range_are_refused_at_once() -> None:
         is_step_count(0)
     with pytest.raises(TypeError, match=r"unexpected keyword arguments: on_finish$"):
         stream_text(model=model, prompt="Hi", on_finish=print)  # type: ignore[call-arg] - that is the point
+    with pytest.raises(TypeError, match=r"unexpected keyword arguments: message \(did you mean messages\?\)$"):
+        stream_text(model=model, message=[])  # type: ignore[call-arg] - that is the point
+    with pytest.raises(
+        InvalidArgumentError, match=r"^`timeout` is {'chunk': 3}: seconds for the whole call, or `Timeouts\("
+    ):
+        stream_text(model=model, prompt="Hi", timeout={"chunk": 3})  # type: ignore[arg-type] - that is the point
+    with pytest.raises(InvalidArgumentError, match=r"^`max_retries` is '3': it must be 0 or more$"):
+        stream_text(model=model, prompt="Hi", max_retries="3")  # type: ignore[arg-type] - that is the point
+    with pytest.raises(ToolDefinitionError, match=r"^`tools` is 5; give a list of tools, or tools by name$"):
+        stream_text(model=model, prompt="Hi", tools=5)  # type: ignore[arg-type] - that is the point
 
 
 @pytest.mark.parametrize(

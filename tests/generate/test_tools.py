@@ -176,6 +176,15 @@ def test_a_function_that_makes_no_tool_is_an_error_that_names_the_parameter(func
         tool(function)
 
 
+def test_an_option_that_there_is_not_is_named_with_the_one_that_was_meant() -> None:
+    with pytest.raises(
+        ToolDefinitionError, match=r"^there is no option `need_approval` of a tool; did you mean `needs_a"
+    ):
+        tool(need_approval=True)  # type: ignore[call-overload] - that is the point
+    with pytest.raises(ToolDefinitionError, match=r"^there is no option `zebra` of a tool$"):
+        tool(zebra=1)  # type: ignore[call-overload] - that is the point
+
+
 def test_input_that_is_no_object_is_an_error() -> None:
     with pytest.raises(ToolDefinitionError, match=r"^tool 'numbers': its input is 'array', it must be an object"):
         tool(name="numbers", input_schema=TypeAdapter(list[int]))

@@ -315,6 +315,7 @@ def test_messages_may_be_given_in_wire_form() -> None:
         ({"messages": []}, "Invalid prompt: messages must not be empty"),
         ({"prompt": []}, "Invalid prompt: messages must not be empty"),
         ({"messages": [SystemMessage("x")]}, "Invalid prompt: messages[0] is a system message"),
+        ({"prompt": "a", "instructions": 3}, "Invalid prompt: instructions is 3; give a text or system messages"),
         ({"prompt": "a", "instructions": [UserMessage("x")]}, "Invalid prompt: instructions[0] is a user message"),
     ],
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 
-from chatagent.errors import LocalNotFoundError
+from chatagent.errors import InvalidArgumentError, LocalNotFoundError
 from chatagent.task import LocalKey, LocalValues, locals
 from ground.fake_run import a_run
 
@@ -130,3 +130,12 @@ def test_a_set_up_fills_values_before_the_run_starts() -> None:
     assert stored == {"db": database}
     with pytest.raises(LocalNotFoundError):
         values.get_or_throw(locals.create("other"))
+
+
+def test_what_is_no_key_is_refused_and_told_where_keys_come_from() -> None:
+    values = LocalValues()
+    problem = r"^`key` is 'model': a key, which `locals\.create\(id, type\)` makes once, at module level$"
+
+    for use in (lambda key: values.set(key, 1), values.get, values.get_or_throw, locals.get_or_throw):
+        with pytest.raises(InvalidArgumentError, match=problem):
+            use(cast("Any", "model"))
