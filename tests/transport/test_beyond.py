@@ -183,8 +183,8 @@ async def test_a_wait_for_a_run_that_waits_for_the_client_says_so() -> None:
             await run.wait_until_idle()
 
     assert str(caught.value) == (
-        "run 'run-1' of thread 't-1' is waiting after 0.01 s of waiting; pending actions: approval-1, which somebody has "
-        "to answer; `wait()` returns when a run waits for that"
+        "run 'run-1' of thread 't-1' is waiting after 0.01 s of waiting; pending actions: approval-1, which somebody "
+        "has to answer; `wait()` returns when a run waits for that"
     )
 
 
