@@ -18,11 +18,11 @@ from chatagent.agent.compaction_options import COMPACTION_CALLBACKS, CompactionO
 from chatagent.agent.pending_messages import PENDING_MESSAGES_CALLBACKS, PendingMessagesOptions
 from chatagent.clock import Duration, to_seconds
 from chatagent.errors import AgentDefinitionError
-from chatagent.generate import Tool
+from chatagent.generate import Tool, UIMessageStreamOptions
 from chatagent.ui import schema_parser
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
     from typing import Unpack
 
     from chatagent.agent.commands import Command
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
         ValidateMessagesEvent,
     )
     from chatagent.agent.observer import Telemetry
-    from chatagent.generate import UIMessageStreamOptions
     from chatagent.model import ModelMessage
     from chatagent.protocol import AgentContract
     from chatagent.ui import UIMessage
@@ -404,9 +403,13 @@ def _check_task_options(agent_id: str, given: Mapping[str, object]) -> None:
     known = [*TaskOptions.__annotations__, *HOOK_NAMES, *(each.name for each in fields(AgentOptions))]
     for name in given:
         if name not in TaskOptions.__annotations__:
-            meant = difflib.get_close_matches(name, known, 1)
-            hint = f"; did you mean `{meant[0]}`?" if meant else ""
-            raise AgentDefinitionError(f"agent {agent_id!r}: there is no option `{name}`{hint}")
+            raise AgentDefinitionError(f"agent {agent_id!r}: there is no option `{name}`{_meant(name, known)}")
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """Return the hint at what a misspelt name was meant to be; empty if nothing is near."""
+    meant = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean `{meant[0]}`?" if meant else ""
 
 
 def _check_callbacks(agent_id: str, option: str, given: Any, known: Sequence[str], required: Sequence[str]) -> None:
@@ -477,6 +480,12 @@ def _check_stream_options(agent_id: str, given: object) -> None:
             f"agent {agent_id!r}: `ui_message_stream_options` is {given!r}; give options by name, such as "
             '{"send_reasoning": False}'
         )
+    known = sorted(UIMessageStreamOptions.__optional_keys__)
+    for name in cast("Mapping[str, object]", given or {}):
+        if name not in known:
+            raise AgentDefinitionError(
+                f"agent {agent_id!r}: there is no {name!r} among `ui_message_stream_options`{_meant(name, known)}"
+            )
 
 
 def _both(first: Callable[..., Any] | None, second: Callable[..., Any] | None) -> Callable[..., Any]:

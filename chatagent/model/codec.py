@@ -71,6 +71,8 @@ _OUTPUT_TYPES = ("text", "json", "error-text", "error-json", "execution-denied",
 
 def parse_model_messages(values: Iterable[object]) -> list[ModelMessage]:
     """Read messages from their wire form; see `parse_model_message`."""
+    if isinstance(values, str | Mapping):
+        raise _wrong("messages", cast("object", values), "; give a list of messages")
     values = list(values)
     if _MESSAGE_TYPES.issuperset(map(type, values)):
         return cast("list[ModelMessage]", values)

@@ -43,6 +43,9 @@ def schema_parser(schema: ValueSchema, *, argument: str = "schema") -> Parse:
         return _json_schema_parser(cast("Mapping[str, Any]", schema))
     if not isinstance(schema, type) and get_origin(schema) is None and callable(schema):
         return schema
+    if isinstance(schema, str):  # pydantic would wait for a class of that name until a value comes
+        problem = "give a type, a `TypeAdapter`, a function that parses, or a JSON schema as a dict"
+        raise InvalidArgumentError(argument=argument, value=schema, problem=problem)
     try:
         return TypeAdapter[Any](cast("Any", schema)).validate_python
     except (PydanticUserError, NameError, TypeError) as exc:

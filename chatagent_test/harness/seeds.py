@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from chatagent.errors import HarnessStateError, InvalidArgumentError
 from chatagent.session import Snapshot
-from chatagent.ui import Start, parse_chunk, parse_ui_message
+from chatagent.ui import Start, UIMessage, parse_chunk, parse_ui_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from chatagent.agent import ChatAgent
     from chatagent.ids import IdGenerator
-    from chatagent.ui import Chunk, UIMessage
+    from chatagent.ui import Chunk
 
 __all__ = ["Seeds"]
 
@@ -90,6 +90,8 @@ class Seeds:
 
     def seed_in_tail(self, messages: Sequence[UIMessage | Mapping[str, Any]]) -> None:
         """See `ChatAgentHarness.seed_session_in_tail`."""
+        if isinstance(messages, str | Mapping | UIMessage):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise InvalidArgumentError(argument="messages", value=messages, problem="give a list of user messages")
         if not self._is_read("in tail"):
             return
         self._taken(messages)

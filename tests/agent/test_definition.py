@@ -264,9 +264,22 @@ OPTIONS = '; give options by name, such as {"send_reasoning": False}'
         ({"tools": [plain]}, f"the function 'plain'{NO_TOOL}"),
         ({"tools": [tool(input_schema={"type": "object"})]}, f"the tool without a name{NO_TOOL}"),
         ({"tools": [alone, alone]}, "two of its tools are named 'alone'; give one of them another `name=`"),
+        (
+            {"ui_message_stream_options": {"send_source": True}},
+            "there is no 'send_source' among `ui_message_stream_options`; did you mean `send_sources`?",
+        ),
         ({"ui_message_stream_options": 5}, f"`ui_message_stream_options` is 5{OPTIONS}"),
     ],
-    ids=["tools", "a-text", "one-tool", "a-function", "a-tool-without-a-name", "two-of-a-name", "stream-options"],
+    ids=[
+        "tools",
+        "a-text",
+        "one-tool",
+        "a-function",
+        "a-tool-without-a-name",
+        "two-of-a-name",
+        "a-stream-option",
+        "stream-options",
+    ],
 )
 def test_an_option_of_the_wrong_kind_is_refused(options: Any, text: str) -> None:
     with pytest.raises(AgentDefinitionError) as caught:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from agent.making import agent_of, assistant, ids, texts, tool_part, user
-from chatagent.errors import ChunkError, HarnessStateError, InvalidMessageError
+from chatagent.errors import ChunkError, HarnessStateError, InvalidArgumentError, InvalidMessageError
 from chatagent.session import Snapshot
 from chatagent.ui import Finish, Start, TextDelta, TextEnd, TextStart, UIMessage, to_wire
 from chatagent_test import ChatAgentHarness, mock_chat_agent
@@ -202,6 +202,7 @@ BROKEN_SEEDS: list[tuple[Callable[[ChatAgentHarness], None], type[Exception]]] =
     (lambda harness: harness.seed_session_out_tail([{"type": "text-delta"}]), ChunkError),
     (lambda harness: harness.seed_session_out_partial({"role": "assistant"}), InvalidMessageError),
     (lambda harness: harness.seed_session_in_tail([{"role": "user"}]), InvalidMessageError),
+    (lambda harness: harness.seed_session_in_tail(cast("Any", user("u-1"))), InvalidArgumentError),
 ]
 
 

@@ -170,6 +170,12 @@ def test_a_list_given_as_content_can_no_longer_change_the_message() -> None:
     assert message.content == (TextPart("hi"),)
 
 
+@pytest.mark.parametrize("values", ["hi", {"role": "user", "content": "hi"}])
+def test_one_message_is_no_list_of_messages(values: Any) -> None:
+    with pytest.raises(InvalidPromptError, match=r"^Invalid prompt: `messages` is .*; give a list of messages$"):
+        parse_model_messages(values)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

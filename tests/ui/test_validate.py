@@ -331,6 +331,13 @@ def test_a_schema_that_pydantic_cannot_use_is_an_error_of_the_argument() -> None
         validate_ui_messages([message()], data_schemas={"note": Foreign})
 
 
+def test_a_text_is_no_schema() -> None:
+    with pytest.raises(
+        InvalidArgumentError, match=r"^`data_schemas\['note'\]` is 'Note': give a type, a `TypeAdapter`, a "
+    ):
+        validate_ui_messages([message()], data_schemas={"note": "Note"})
+
+
 # --- tools -----------------------------------------------------------------------------------------------------
 
 
