@@ -8,13 +8,15 @@ import ssl
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-settings.register_profile("quick", max_examples=40)
-settings.register_profile("thorough", max_examples=500, deadline=None)
+# No test is about how long an example takes, and a busy machine would fail any.
+UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", UNTIMED, max_examples=40)
+settings.register_profile("thorough", UNTIMED, max_examples=500)
 settings.load_profile("quick")  # another one with `--hypothesis-profile`
 
 
