@@ -5,7 +5,6 @@ An agent is completed by decorators until it is first booted; from then on it do
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import warnings
 from collections.abc import Mapping, Sequence
@@ -18,11 +17,12 @@ from chatagent.agent.compaction_options import COMPACTION_CALLBACKS, CompactionO
 from chatagent.agent.pending_messages import PENDING_MESSAGES_CALLBACKS, PendingMessagesOptions
 from chatagent.clock import Duration, to_seconds
 from chatagent.errors import AgentDefinitionError
+from chatagent.errors.spelling import did_you_mean
 from chatagent.generate import Tool, UIMessageStreamOptions
 from chatagent.ui import schema_parser
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable
     from typing import Unpack
 
     from chatagent.agent.commands import Command
@@ -153,9 +153,8 @@ class ChatAgent(Generic[ClientDataT]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            meant = difflib.get_close_matches(name, HOOK_NAMES, 1)
-            hint = f"did you mean `{meant[0]}`?" if meant else "its hooks are " + ", ".join(HOOK_NAMES)
-            raise AttributeError(f"an agent has no `{name}`: {hint}", name=name, obj=self)
+            hint = did_you_mean(name, HOOK_NAMES) or f"; its hooks are {', '.join(HOOK_NAMES)}"
+            raise AttributeError(f"an agent has no `{name}`{hint}", name=name, obj=self)
 
     @property
     def id(self) -> str:
@@ -403,13 +402,7 @@ def _check_task_options(agent_id: str, given: Mapping[str, object]) -> None:
     known = [*TaskOptions.__annotations__, *HOOK_NAMES, *(each.name for each in fields(AgentOptions))]
     for name in given:
         if name not in TaskOptions.__annotations__:
-            raise AgentDefinitionError(f"agent {agent_id!r}: there is no option `{name}`{_meant(name, known)}")
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    """Return the hint at what a misspelt name was meant to be; empty if nothing is near."""
-    meant = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean `{meant[0]}`?" if meant else ""
+            raise AgentDefinitionError(f"agent {agent_id!r}: there is no option `{name}`{did_you_mean(name, known)}")
 
 
 def _check_callbacks(agent_id: str, option: str, given: Any, known: Sequence[str], required: Sequence[str]) -> None:
@@ -484,7 +477,7 @@ def _check_stream_options(agent_id: str, given: object) -> None:
     for name in cast("Mapping[str, object]", given or {}):
         if name not in known:
             raise AgentDefinitionError(
-                f"agent {agent_id!r}: there is no {name!r} among `ui_message_stream_options`{_meant(name, known)}"
+                f"agent {agent_id!r}: there is no {name!r} among `ui_message_stream_options`{did_you_mean(name, known)}"
             )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Unpack, cast
 
 from chatagent.current import current_new_id, current_run
 from chatagent.errors import InvalidArgumentError
+from chatagent.errors.spelling import nearest
 from chatagent.generate.events import Callbacks
 from chatagent.generate.loop import Call
 from chatagent.generate.output import output_of
@@ -205,11 +205,8 @@ def _check_conversation(argument: str, value: object) -> None:
 def _with_meant(unknown: Iterable[str]) -> str:
     """Name arguments that there are not, each with the one that it looks like."""
     known = [*inspect.signature(stream_text).parameters, *CallSettings.__optional_keys__, *Callbacks.__optional_keys__]
-    told: list[str] = []
-    for name in sorted(unknown):
-        meant = difflib.get_close_matches(name, known, 1)
-        told.append(f"{name} (did you mean {meant[0]}?)" if meant else name)
-    return ", ".join(told)
+    near = {name: nearest(name, known) for name in sorted(unknown)}
+    return ", ".join(f"{name} (did you mean {meant}?)" if meant else name for name, meant in near.items())
 
 
 def _timeouts(timeout: float | Timeouts | None) -> Timeouts:

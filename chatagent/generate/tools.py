@@ -6,7 +6,6 @@ and when a tool runs is the step loop's business.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
 
 from chatagent.errors import ToolDefinitionError
+from chatagent.errors.spelling import did_you_mean
 from chatagent.generate.suspension import Suspend, ask
 from chatagent.generate.tool_schema import InputSchema, SchemaSource, function_schema, input_schema_of
 
@@ -337,9 +337,7 @@ def _check_options(options: Mapping[str, object]) -> None:
     known = [*ToolOptions.__annotations__, "name", "execute", "input_schema"]
     for name in options:
         if name not in ToolOptions.__annotations__:
-            meant = difflib.get_close_matches(name, known, 1)
-            hint = f"; did you mean `{meant[0]}`?" if meant else ""
-            raise ToolDefinitionError(f"there is no option `{name}` of a tool{hint}")
+            raise ToolDefinitionError(f"there is no option `{name}` of a tool{did_you_mean(name, known)}")
 
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")

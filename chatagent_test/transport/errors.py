@@ -17,10 +17,9 @@ ChatAgentError, AssertionError
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
-from chatagent.errors import ChatAgentError
+from chatagent.errors import ChatAgentError, spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,9 +44,9 @@ __all__ = [
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the end of a message about an unknown name: the nearest one, or those that there are."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, 1)
-    if close:
-        return f"did you mean {close[0]!r}?"
+    meant = spelling.nearest(name, names)
+    if meant is not None:
+        return f"did you mean {meant!r}?"
     return f"there are {', '.join(names)}" if names else "there are none"
 
 

@@ -299,7 +299,7 @@ def test_a_decorator_that_there_is_not_is_named_with_the_one_that_was_meant(name
     with pytest.raises(AttributeError) as caught:
         getattr(agent_of(), name)
 
-    assert str(caught.value) == f"an agent has no `{name}`: {hint}"
+    assert str(caught.value) == f"an agent has no `{name}`; {hint}"
 
 
 async def test_two_agents_may_have_the_same_id() -> None:
