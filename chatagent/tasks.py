@@ -111,8 +111,8 @@ class OwnedTask:
             self._scope.cancel()
 
     def end(self) -> None:
-        """Let it stop by itself, if it can; else cancel it."""
-        if self._stop is None or not self._stop():
+        """Let it stop by itself, if it can; else cancel it. Does nothing where `cancel` does nothing."""
+        if self._stop is None or not self.loop_is_here or not self._stop():
             self.cancel()
 
     async def join(self) -> None:

@@ -404,6 +404,32 @@ def test_a_task_whose_loop_stands_still_elsewhere_keeps_nobody_waiting(anyio_bac
     assert task.done
 
 
+def test_a_set_is_closed_elsewhere_without_telling_its_tasks_to_stop(anyio_backend: str) -> None:
+    """What would wake them belongs to the loop that they wait in, and that is closed."""
+    loop, tasks, stopped = asyncio.new_event_loop(), TaskSet(), Waiter("to be told to stop")
+    loop.set_exception_handler(lambda loop, context: None)
+
+    def stop() -> bool:
+        stopped.wake()
+        return True
+
+    async def start() -> OwnedTask:
+        task = tasks.start(stopped.wait, name="work", stop=stop)
+        await several_checkpoints()
+        return task
+
+    task = loop.run_until_complete(start())
+    loop.close()
+    anyio.run(tasks.close, backend=anyio_backend)
+
+    assert (task.done, stopped.woken) == (False, False)
+    tasks.active.clear()
+    del task
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
+
+
 def test_a_task_knows_whether_its_loop_is_here_or_was_closed_over_it() -> None:
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(lambda loop, context: None)
