@@ -127,12 +127,12 @@ class AgentService(Generations, CommandsAndFiles):
         try:
             setting.heads.skip_to(setting.threads.head_seq())
             await setting.sessions.recover()
+            self._host.start()
+            for thread_id in tuple(setting.threads.unsettled()):
+                self.thread(thread_id).revive()
         except BaseException:
             await self.aclose()
             raise
-        self._host.start()
-        for thread_id in tuple(setting.threads.unsettled()):
-            self.thread(thread_id).revive()
         return self
 
     async def __aexit__(

@@ -17,7 +17,7 @@ from chatagent_test import MockLanguageModel, VirtualClock, create_in_process_cl
 from service.agents import TOOLS, answering, events_of, texts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from chatagent.agent import ChatAgent
     from chatagent_test import InProcessClient
@@ -442,10 +442,20 @@ async def test_a_service_that_cannot_open_gives_the_store_back() -> None:
         async def recover(self) -> list[RunRef]:
             raise ConnectionError("lost")
 
-    threads = InMemoryThreadStore()
-    for sessions in (Closed(), Failing()):
+    class Threads(InMemoryThreadStore):
+        fails = False
+
+        def unsettled(self) -> Collection[str]:
+            if self.fails:
+                raise ConnectionError("lost")
+            return super().unsettled()
+
+    threads = Threads()
+    for sessions in (Closed(), Failing(), InMemorySessionStore()):
+        threads.fails = type(sessions) is InMemorySessionStore
         with pytest.raises(ConnectionError):
             await AgentService(answering()(MockLanguageModel()), threads=threads, sessions=sessions).__aenter__()
+    threads.fails = False
 
     async with AgentService(answering()(MockLanguageModel()), threads=threads) as service:
         assert service.is_open
