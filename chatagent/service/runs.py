@@ -191,6 +191,7 @@ class RunHost:
 
     def start(self) -> None:
         """Begin to take runs."""
+        self._is_closing = False
         self._setting.tasks.start(self._serve, name="the worker of the service")
 
     async def close(self) -> None:
@@ -256,7 +257,9 @@ class RunHost:
             self._note(hosted, error)
         if isinstance(error, OutOfMemoryError) and self._has_larger_machine(hosted.lease):
             hosted.thread.jobs.add(lambda: self._retry(hosted.lease.session.session_id))
-        if not self._is_closing:
+        if self._is_closing:
+            hosted.thread.lose(hosted)
+        else:
             hosted.thread.run_over(hosted)
 
     def _note(self, hosted: HostedRun, error: BaseException) -> None:

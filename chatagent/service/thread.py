@@ -448,10 +448,14 @@ class ServiceThread:
         if current is not None and current.key == entry.key:
             self.fail(current, "the run ended before it had answered", RUN_ENDED)
 
-    def run_over(self, hosted: HostedRun) -> None:
-        """Take it that the session's runtime run has ended, however it ended."""
+    def lose(self, hosted: HostedRun) -> None:
+        """Take it that a runtime run is here no more; what it has left undone, the next one finds."""
         if self.hosted is hosted:
             self.hosted = None
+
+    def run_over(self, hosted: HostedRun) -> None:
+        """Take it that the session's runtime run has ended, however it ended."""
+        self.lose(hosted)
         self.jobs.add(lambda: self._after_run(hosted.error))
 
     async def _after_run(self, error: BaseException | None) -> None:

@@ -486,3 +486,27 @@ async def test_a_failure_behind_an_answer_is_one_of_the_resumption_in_the_next_s
 
     assert state.error is not None
     assert (state.runs[0].status, state.error.operation) == ("failed", "resume")
+
+
+async def test_a_service_that_is_opened_again_tells_what_becomes_of_its_runs() -> None:
+    """MP-7."""
+    boots: list[str] = []
+
+    def boot(event: Any) -> None:
+        boots.append(event.chat_id)
+        if len(boots) == 2:
+            raise ValueError("no place")
+
+    agent = answering(on_boot=boot)(MockLanguageModel(script.text("one")))
+    service = AgentService(agent, clock=VirtualClock())
+    async with service, AgentClient(service.transport(), wait_timeout=5) as client:
+        await (await client.thread("t-1").send("hi")).wait_until_idle()
+    hosted_between = service.thread("t-1").hosted
+
+    async with service, AgentClient(service.transport(), wait_timeout=5) as client:
+        run = await client.thread("t-1").send("again")
+        state = await run.wait_until_idle()
+
+    assert hosted_between is None
+    assert state.error is not None
+    assert state.error.message == "no place"
