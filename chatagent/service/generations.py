@@ -123,8 +123,13 @@ class Generations(ServiceState):
         thread.flush((request.request_id, receipt))
         return receipt
 
-    def write_tool_data(self, request: ToolDataRequest) -> None:
-        """Write data beside a tool call (MP-19): the thread shows it at once, the agent's history takes it in order."""
+    def write_tool_data(self, request: ToolDataRequest, client_data: object) -> None:
+        """Write data beside a tool call (MP-19): the thread shows it at once, the agent's history takes it in order.
+
+        Args:
+            request: the data, and where they belong.
+            client_data: what the agent gets with them if the thread knows of none, as after it was let go.
+        """
         thread = self.existing(request.thread_id)
         receipt = thread.backend.receipts.get(request.request_id)
         if receipt is not None:
@@ -139,6 +144,8 @@ class Generations(ServiceState):
         receipt = ActionReceipt.of(thread.thread_id, None, thread.backend.model.seq)
         thread.backend.remember(request.request_id, receipt)
         if not self._setting.agent.options.is_custom:
+            if thread.client_data is None:
+                thread.client_data = as_json(client_data)
             action = tool_data_action(message_id=message.id, channel=request.channel, data_id=data_id, value=value)
             thread.write_tool_data(action, key=f"data/{request.request_id}")
         thread.flush((request.request_id, receipt))

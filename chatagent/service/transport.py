@@ -115,7 +115,7 @@ class InProcessTransport:
 
     async def write_tool_data(self, request: ToolDataRequest) -> None:
         """Write data beside a tool call."""
-        await self._do("write_tool_data", lambda: self._service.write_tool_data(request))
+        await self._do("write_tool_data", lambda: self._service.write_tool_data(request, self._data(None)))
 
     async def execute_command(self, request: CommandRequest) -> object:
         """Call a function that the agent has declared for clients."""

@@ -12,6 +12,7 @@ from chatagent.client import AgentClient
 from chatagent.errors import InvalidArgumentError
 from chatagent.protocol import ActionNotPendingError, SubmitActionRequest
 from chatagent.service import AgentService
+from chatagent.ui import DataUIPart
 from chatagent_test import MockLanguageModel, VirtualClock, script
 from service.agents import TOOLS, answering, texts_of
 
@@ -139,6 +140,37 @@ async def test_an_answer_finds_the_thread_that_was_let_go_while_it_waited() -> N
 
     assert refused.value.reason == "resolved"
     assert seen == [{"user": "u-1"}, {"user": "u-1"}]
+
+
+async def test_data_for_a_thread_that_was_let_go_reach_the_agent_with_the_client_data_of_the_transport() -> None:
+    """MP-19, MP-28: an agent that insists on client data would refuse them."""
+
+    def user_of(given: object) -> object:
+        if given is None:
+            raise ValueError("who is it?")
+        return given
+
+    model = MockLanguageModel([script.tool_call("lookup", {"query": "x"}, tool_call_id="c-1"), script.text("Found.")])
+    place = Place(model, tools=TOOLS, client_data_schema=user_of)
+    async with place.service:
+        async with place.client(user="u-1") as client:
+            await (await client.thread("t-1").send("look")).wait_until_idle()
+        await place.pass_time()
+        transport = place.service.transport()
+        for number in range(20):
+            await transport.get_thread(f"none-{number}")
+        assert "t-1" not in place.loaded
+
+        async with place.client(user="u-1") as client:
+            thread = client.thread("t-1")
+            message = (await thread.refresh()).messages[-1]
+            await thread.write_tool_data(message, message.tool_parts[0], "progress", 1)
+        await place.pass_time()
+        snapshot = await place.service._setting.snapshots.load("t-1")  # pyright: ignore[reportPrivateUsage]
+
+    assert snapshot is not None
+    assert [part.data for part in snapshot.messages[-1].parts if isinstance(part, DataUIPart)] == [1]
+    assert place.service.untold_errors == ()
 
 
 @pytest.mark.parametrize("name", ["event_log_size", "loaded_threads"])
