@@ -1,7 +1,8 @@
 """Requests whose answer is a value of their own: the same one a second time gets the first answer (rule TP-22).
 
 What is admitted to a thread has its receipt there (`backend.py`). A command changes no thread, so its answers are kept
-here, in memory, as many for each thread as there are receipts.
+here, in memory, as many for each thread as there are receipts. Threads come and go for as long as a backend lives, so
+only those that were asked last have answers here.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ __all__ = ["REMEMBERED_REQUESTS", "Repeats"]
 REMEMBERED_REQUESTS: Final = 1_000
 """So many answers of a thread are known."""
 
+REMEMBERED_THREADS: Final = 1_000
+"""Of so many threads answers are known."""
+
 
 class _Answer:
     """An answer that is there, or is waited for."""
@@ -36,7 +40,8 @@ class Repeats:
     """Knows answers by thread and request. A request that failed has none, so it may be tried again."""
 
     def __init__(self) -> None:
-        self._threads: dict[str, OrderedDict[str, _Answer]] = {}
+        self._threads: OrderedDict[str, OrderedDict[str, _Answer]] = OrderedDict()
+        """What was asked last comes last."""
 
     async def once(self, thread_id: str, request_id: str, ask: Callable[[], Awaitable[object]]) -> object:
         """Return the answer to a request, and ask for it only if it is not known; who comes meanwhile waits.
@@ -49,11 +54,12 @@ class Repeats:
         Returns:
             The answer: JSON, and each caller's own.
         """
-        answers = self._threads.setdefault(thread_id, OrderedDict())
-        while (known := answers.get(request_id)) is not None:
+        while (known := self._known(thread_id, request_id)) is not None:
             await known.gate.wait()
             if known.is_there:
                 return copy.deepcopy(known.value)
+        answers = self._threads.setdefault(thread_id, OrderedDict())
+        self._threads.move_to_end(thread_id)
         answer = answers[request_id] = _Answer()
         try:
             answer.value = await ask()
@@ -61,9 +67,13 @@ class Repeats:
         finally:
             if not answer.is_there:
                 answers.pop(request_id, None)
+                if not answers and self._threads.get(thread_id) is answers:
+                    del self._threads[thread_id]
             answer.gate.open()
         while len(answers) > REMEMBERED_REQUESTS:
             answers.popitem(last=False)
+        while len(self._threads) > REMEMBERED_THREADS:
+            self._threads.popitem(last=False)
         return copy.deepcopy(answer.value)
 
     def forget(self, thread_id: str) -> None:
@@ -73,3 +83,7 @@ class Repeats:
     def clear(self) -> None:
         """Forget all answers."""
         self._threads.clear()
+
+    def _known(self, thread_id: str, request_id: str) -> _Answer | None:
+        answers = self._threads.get(thread_id)
+        return None if answers is None else answers.get(request_id)

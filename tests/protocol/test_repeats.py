@@ -9,7 +9,7 @@ import pytest
 
 from chatagent import command
 from chatagent.protocol import CommandRequest, Repeats
-from chatagent.protocol.repeats import REMEMBERED_REQUESTS
+from chatagent.protocol.repeats import REMEMBERED_REQUESTS, REMEMBERED_THREADS
 from chatagent_test import CommandCall, create_in_process_client, create_mock_agent_client
 from service.agents import answering
 
@@ -92,6 +92,25 @@ async def test_the_oldest_answers_and_those_of_a_deleted_thread_are_forgotten() 
     await repeats.once("t", "2", asked.at_once)
 
     assert (known, asked.count) == (REMEMBERED_REQUESTS + 1, REMEMBERED_REQUESTS + 3)
+
+
+async def test_threads_that_were_asked_long_ago_and_requests_that_failed_fill_no_memory() -> None:
+    asked, repeats = Asked(), Repeats()
+    for number in range(REMEMBERED_THREADS + 1):
+        await repeats.once(f"t-{number}", "r", asked.at_once)
+    known = asked.count
+
+    await repeats.once("t-1", "r", asked.at_once)
+    again = [asked.count - known]
+    await repeats.once("t-0", "r", asked.at_once)
+    again.append(asked.count - known)
+    asked.fails = True
+    for number in range(3):
+        with pytest.raises(ValueError, match="not now"):
+            await repeats.once(f"u-{number}", "r", asked.at_once)
+
+    assert again == [0, 1]
+    assert len(repeats._threads) == REMEMBERED_THREADS  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_the_mock_handles_a_command_once_for_each_request() -> None:
