@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from chatagent.waiting import Gate
@@ -70,8 +71,10 @@ class Repeats:
                 if not answers and self._threads.get(thread_id) is answers:
                     del self._threads[thread_id]
             answer.gate.open()
-        while len(answers) > REMEMBERED_REQUESTS:
-            answers.popitem(last=False)
+        excess = len(answers) - REMEMBERED_REQUESTS
+        if excess > 0:  # what is still waited for stays, or it would be asked for twice
+            for oldest in list(islice((name for name, each in answers.items() if each.is_there), excess)):
+                del answers[oldest]
         while len(self._threads) > REMEMBERED_THREADS:
             self._threads.popitem(last=False)
         return copy.deepcopy(answer.value)

@@ -342,7 +342,8 @@ class InMemorySessionStore(MemoryClaims):
 
     def keep_beside(self, snapshots: KeptSnapshots) -> None:
         """Let a store of snapshots follow the deletion of sessions, and hold back what it has not seen."""
-        self._shared.snapshots.append(weakref.ref(snapshots))
+        kept = self._shared.snapshots
+        kept.append(weakref.ref(snapshots, kept.remove))
 
 
 def _fenced(session: MemorySession, epoch: int | None) -> Exception:

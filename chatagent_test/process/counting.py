@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import socketserver
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chatagent.errors import HarnessStateError
 
@@ -119,22 +119,28 @@ class _Server(socketserver.ThreadingTCPServer):
         self.counting = counting
         super().__init__(("127.0.0.1", 0), _Connection)
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Count a connection before its thread begins, so that a close knows of each that was accepted."""
+        self.counting.connected(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget a connection whose thread is done with it."""
+        self.counting.left(request)
+        super().shutdown_request(request)
+
 
 class _Connection(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         """Answer requests until the client leaves."""
         assert isinstance(self.server, _Server)
-        counting = self.server.counting
-        counting.connected(self.connection)
         try:
             while (head := _read_head(self.rfile)) is not None:
-                counting.asked(head)
+                self.server.counting.asked(head)
                 _skip_body(self.rfile, head)
                 self.wfile.write(_ANSWER)
         except OSError:
             return  # the client has gone, or the server is closed
-        finally:
-            counting.left(self.connection)
 
 
 def _read_head(stream: BufferedIOBase) -> bytes | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
 
 from chatagent.errors import HarnessStateError
-from chatagent_test.process import CountingServer
+from chatagent_test.process import CountingServer, counting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,3 +73,29 @@ def test_a_close_cuts_connections_that_are_kept_alive() -> None:
 def test_a_server_that_was_not_started_has_no_url() -> None:
     with pytest.raises(HarnessStateError, match=r"^the counting server has no port: enter it "):
         _ = CountingServer().url
+
+
+def test_a_close_cuts_a_connection_whose_thread_has_not_begun_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    accepted, cut = threading.Event(), threading.Event()
+    connections, servers = vars(counting)["_Connection"], vars(counting)["_Server"]
+    begin, end = connections.setup, servers.server_close
+
+    def begin_late(connection: Any) -> None:
+        accepted.set()
+        cut.wait()
+        begin(connection)
+
+    def end_behind_the_cut(server: Any) -> None:
+        cut.set()
+        end(server)
+
+    monkeypatch.setattr(connections, "setup", begin_late)
+    monkeypatch.setattr(servers, "server_close", end_behind_the_cut)
+    server = CountingServer().__enter__()
+    with socket.create_connection(("127.0.0.1", int(server.url.split(":")[2].split("/")[0]))):
+        accepted.wait()
+        closing = threading.Thread(target=server.close, daemon=True)
+        closing.start()
+        closing.join(5)
+
+    assert not closing.is_alive()

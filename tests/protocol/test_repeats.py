@@ -113,6 +113,24 @@ async def test_threads_that_were_asked_long_ago_and_requests_that_failed_fill_no
     assert len(repeats._threads) == REMEMBERED_THREADS  # pyright: ignore[reportPrivateUsage]
 
 
+async def test_an_answer_that_is_waited_for_is_never_forgotten() -> None:
+    asked, repeats, answers = Asked(), Repeats(), list[object]()
+
+    async def ask() -> None:
+        answers.append(await repeats.once("t", "slow", asked.later))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        for number in range(REMEMBERED_REQUESTS + 1):
+            await repeats.once("t", str(number), asked.at_once)
+        tasks.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        asked.may_go_on.set()
+
+    assert answers == [{"times": [REMEMBERED_REQUESTS + 2]}] * 2
+
+
 async def test_the_mock_handles_a_command_once_for_each_request() -> None:
     calls: list[CommandCall] = []
     async with create_mock_agent_client() as mock:
