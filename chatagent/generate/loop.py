@@ -11,6 +11,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from chatagent.current import current_clock, current_tasks
 from chatagent.errors import AbortError, InvalidPromptError, NoOutputGeneratedError, ToolError
@@ -403,6 +404,7 @@ class Call:
         if self.is_closed:
             self._settle_closed()
             return
+        await checkpoint()  # Whoever waits for the signal hears first, so that their last words come before the end.
         reason = self.signal.reason
         self.emitter.pass_on(FullAbort(reason=abort_text(reason)))
         self.outcome.reject(abort_error(reason))

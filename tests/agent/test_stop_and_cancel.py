@@ -24,8 +24,9 @@ from agent.making import (
     types,
     user,
 )
-from chatagent import AbortError, chat, stream_text, tool
+from chatagent import AbortError, ToolError, chat, stream_text, tool
 from chatagent.errors import HarnessClosedError
+from chatagent.generate import ToolCallOptions  # noqa: TC001 - the tool decorator reads it
 from chatagent_test import ChatAgentHarness, ChunkStream, mock_chat_agent, script
 
 if TYPE_CHECKING:
@@ -225,6 +226,38 @@ async def test_a_stop_while_a_tool_works_ends_the_turn() -> None:
     assert turn.message is not None
     assert [part.type for part in turn.message.parts] == ["step-start", "text"]
     assert after.text == "next"
+
+
+@pytest.mark.parametrize("answer", ["late", ToolError("stopped")], ids=["returns", "raises"])
+async def test_a_tool_that_waits_for_a_stop_says_its_last_words_in_the_turn_that_is_stopped(answer: Any) -> None:
+    """C-111."""
+    heard: list[object] = []
+
+    @tool
+    async def search(options: ToolCallOptions) -> str:
+        """Search until stopped."""
+        await options.abort_signal.wait()
+        heard.append(options.abort_signal.reason)
+        chat.response.write({"type": "data-last", "data": len(heard)})
+        if isinstance(answer, ToolError):
+            raise answer
+        return answer
+
+    def before_complete(_event: Any) -> None:
+        heard.append("completing")
+
+    model = saying(script.text("let me see").tool_call("search", {}), "next")
+
+    async with mock_chat_agent(agent_of(model, tools=[search], on_before_turn_complete=before_complete)) as harness:
+        pending = harness.begin_message("hello")
+        await harness.settle()
+        await harness.send_stop("enough")
+        turn = await pending
+
+    assert heard == ["enough", "completing"]
+    assert types(turn)[-4:] == ["tool-input-available", "data-last", "abort", "trigger:turn-complete"]
+    assert turn.message is not None
+    assert [part.type for part in turn.message.parts] == ["step-start", "text", "data-last"]
 
 
 async def test_a_stop_in_the_completion_hooks_changes_nothing() -> None:
