@@ -114,7 +114,7 @@ class History:
             _change(conversation, conversation.seen.to_list()[: position + 1])
 
     def replace(self, message_id: str, message: UIMessage | Mapping[str, Any]) -> None:
-        """Put another message in the place of one; an unknown id changes nothing.
+        """Put another message in the place of one, wherever its id stands; an unknown id changes nothing.
 
         Raises:
             InvalidMessageError: it is no message, or JSON cannot hold it; nothing was changed.
@@ -122,8 +122,7 @@ class History:
         run = this_run("chat.history.replace")
         conversation = run.state.conversation
         parsed = storable_message(message, new_id=run.env.new_id)
-        position = conversation.seen.position(message_id)
-        _change(conversation, conversation.seen if position is None else conversation.seen.replace(position, parsed))
+        _change(conversation, [parsed if known.id == message_id else known for known in conversation.seen])
 
     def slice(self, start: int, end: int | None = None) -> None:
         """Keep only the messages from `start` up to (not including) `end`; negative numbers count from the end."""

@@ -136,6 +136,22 @@ async def test_what_each_operation_leaves(change: Callable[[], Any], expected: l
     assert await with_history(THREE, work) == expected
 
 
+async def test_an_id_that_stands_twice_is_replaced_and_removed_wherever_it_stands() -> None:
+    """N-10: what a hydration returns may hold an id more than once."""
+    twice = [user("u-1", "one"), assistant("a-1", "two"), user("u-1", "again")]
+
+    def replace() -> list[str]:
+        chat.history.replace("u-1", user("u-9", "changed"))
+        return texts(chat.history.all())
+
+    def remove() -> list[str]:
+        chat.history.remove("u-1")
+        return texts(chat.history.all())
+
+    assert await with_history(twice, replace) == ["changed", "two", "changed"]
+    assert await with_history(twice, remove) == ["two"]
+
+
 async def test_what_is_no_message_is_refused_and_nothing_changes() -> None:
     def work() -> list[str]:
         for operation in (
