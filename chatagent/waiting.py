@@ -11,6 +11,7 @@ something else counts as busy, and time rightly stands still.
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -124,17 +125,32 @@ class Wakeup:
         self._ended = False
         self._sleep: asyncio.Future[None] | anyio.Event | None = None
 
-    async def wait(self) -> None:
-        """Return when woken; at once if that has happened already."""
+    async def wait(self, within: float = math.inf) -> bool:
+        """Return when woken; at once if that has happened already.
+
+        Args:
+            within: real seconds after which the sleep ends by itself.
+
+        Returns:
+            Whether it was woken.
+        """
         if self._ended:
-            return
+            return True
         task = _asyncio_task()
         if task is None:
             self._sleep = event = anyio.Event()
-            await event.wait()
-        else:
-            self._sleep = future = task.get_loop().create_future()
+            with anyio.move_on_after(within):
+                await event.wait()
+            return self._ended
+        loop = task.get_loop()
+        self._sleep = future = loop.create_future()
+        timer = None if within == math.inf else loop.call_later(within, _end, future)
+        try:
             await future
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return self._ended
 
     def wake(self) -> None:
         """Let the task go on; a second call does nothing."""
@@ -142,8 +158,13 @@ class Wakeup:
         sleep, self._sleep = self._sleep, None
         if isinstance(sleep, anyio.Event):
             sleep.set()
-        elif sleep is not None and not sleep.done():
-            sleep.set_result(None)
+        elif sleep is not None:
+            _end(sleep)
+
+
+def _end(sleep: asyncio.Future[None]) -> None:
+    if not sleep.done():
+        sleep.set_result(None)
 
 
 class Waiter:

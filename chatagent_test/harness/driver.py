@@ -12,6 +12,7 @@ the move, since a slow real query must not trip a limit.
 from __future__ import annotations
 
 import math
+import time
 from typing import TYPE_CHECKING
 
 import anyio
@@ -98,11 +99,12 @@ class Driver:
                 f"{what}: the run would wait for itself; call it in the test, or `begin_message` here"
             )
         seconds = self.wait_timeout if limit is None else limit
-        with anyio.move_on_after(seconds) as scope:
-            while not done():
-                await self._step(done, move_time=move_time and self.auto_advance)
-        if scope.cancelled_caught and not done():
-            raise WaitTimeoutError(f"{what}: not within {seconds:g} s of real time.\n{self.describe()}")
+        gives_up_at = time.monotonic() + seconds
+        while not done():
+            rest = gives_up_at - time.monotonic()
+            if rest <= 0:
+                raise WaitTimeoutError(f"{what}: not within {seconds:g} s of real time.\n{self.describe()}")
+            await self._step(done, move_time=move_time and self.auto_advance, within=rest)
         self.afterwards()
 
     async def until_or_give_up(self, done: Callable[[], bool], patience: float, *, grace: float = 0.0) -> bool:
@@ -116,13 +118,13 @@ class Driver:
         """
         is_virtual = isinstance(self.clock, VirtualClock)
         latest = self.clock.now() + grace
-        with anyio.move_on_after(patience if is_virtual else patience + grace):
-            while not done():
-                if not self._quiet or not is_virtual:
-                    await self._news()
-                elif await self._is_calm() and not done() and not self._jump(latest=latest):
-                    self._let_grace_pass(latest)
-                    break
+        gives_up_at = time.monotonic() + (patience if is_virtual else patience + grace)
+        while not done() and (rest := gives_up_at - time.monotonic()) > 0:
+            if not self._quiet or not is_virtual:
+                await self._news(rest)
+            elif await self._is_calm() and not done() and not self._jump(latest=latest):
+                self._let_grace_pass(latest)
+                break
         return done()
 
     def _let_grace_pass(self, latest: float) -> None:
@@ -174,8 +176,8 @@ class Driver:
         """Changes whenever one of the ledgers does."""
         return sum(ledger.version for ledger in self._ledgers)
 
-    async def _news(self) -> None:
-        """Return at the next thing that happens to the run.
+    async def _news(self, within: float = math.inf) -> None:
+        """Return at the next thing that happens to the run, or after so many real seconds.
 
         News is also that somebody begins to sleep on the clock, perhaps no task of the run, and that another run on the
         clock falls quiet.
@@ -183,7 +185,7 @@ class Driver:
         others = [ledger for ledger in self._ledgers if ledger is not self.ledger]
         ends = [ledger.watch(self.watch.stir) for ledger in others]
         try:
-            await self.watch.news()
+            await self.watch.news(within)
         finally:
             for end in ends:
                 end()
@@ -213,13 +215,13 @@ class Driver:
         if limit.cancelled_caught and not self._quiet:
             raise WaitTimeoutError(f"settle: the run was not quiet within {self.wait_timeout:g} s.\n{self.describe()}")
 
-    async def _step(self, done: Callable[[], bool], *, move_time: bool) -> None:
-        """Wait for news, or move time if that is what the run needs."""
+    async def _step(self, done: Callable[[], bool], *, move_time: bool, within: float = math.inf) -> None:
+        """Wait for news, for at most so many real seconds, or move time if that is what the run needs."""
         if self._quiet:
             if await self._is_calm() and not done() and not (move_time and self._jump()):
-                await self._news()
+                await self._news(within)
         elif not (move_time and self._only_sleeps_end()):
-            await self._news()
+            await self._news(within)
         elif await self._waits_abroad() and not done() and self._only_sleeps_end() and self._jump():
             # Who was woken may be no task of the run, so that nobody would tell what it has done.
             await _everybody_waits()

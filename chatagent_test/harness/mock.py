@@ -83,7 +83,8 @@ def mock_chat_agent(
         raise AgentNotRegisteredError(agent)
     _check_text("chat_id", chat_id)
     check_client_data(client_data)
-    make_run_context(task_context, now=0.0)  # so that what is wrong with it is told here
+    if task_context is not None:
+        make_run_context(task_context, now=0.0)  # so that what is wrong with it is told here
     mode = mode or ("continuation" if continuation else "preload" if preload else "submit-message")
     if mode not in get_args(Mode):
         raise InvalidArgumentError(argument="mode", value=mode, problem=f"one of {', '.join(get_args(Mode))}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from chatagent.waiting import Wakeup
 
 __all__ = ["News"]
@@ -13,12 +15,12 @@ class News:
     def __init__(self) -> None:
         self._waiting: list[Wakeup] = []
 
-    async def news(self) -> None:
-        """Return at the next thing that happens."""
+    async def news(self, within: float = math.inf) -> None:
+        """Return at the next thing that happens, or after so many real seconds."""
         wakeup = Wakeup()
         self._waiting.append(wakeup)
         try:
-            await wakeup.wait()
+            await wakeup.wait(within)
         finally:
             if wakeup in self._waiting:
                 self._waiting.remove(wakeup)

@@ -315,3 +315,18 @@ async def test_a_wakeup_may_come_after_its_sleeper_was_cancelled() -> None:
     wakeup.wake()
 
     assert scope.cancelled_caught
+
+
+async def test_a_wakeup_tells_whether_it_came_in_time() -> None:
+    late, early, woken = Wakeup(), Wakeup(), Wakeup()
+    woken.wake()
+
+    async with anyio.create_task_group() as tasks:
+
+        async def wake() -> None:
+            early.wake()
+
+        tasks.start_soon(wake)
+        in_time = await early.wait(within=10)
+
+    assert (await late.wait(within=0.01), in_time, await woken.wait(within=0)) == (False, True, True)

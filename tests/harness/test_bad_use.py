@@ -40,7 +40,7 @@ async def test_a_hook_that_never_returns_is_named_by_the_wait_and_ended_by_the_c
         finally:
             ended.append("hook")
 
-    async with mock_chat_agent(agent_of(on_turn_start=never), wait_timeout=0.05) as harness:
+    async with mock_chat_agent(agent_of(on_turn_start=never), wait_timeout=0.3) as harness:
         with pytest.raises(WaitTimeoutError) as caught:
             await harness.send_message("hello")
 
@@ -89,7 +89,7 @@ async def test_a_tool_that_never_returns_is_named_with_the_line_where_it_stands(
 
     agent = agent_of(saying(script.tool_call("dig", {"depth": 1})), tools={"dig": dig})
 
-    async with mock_chat_agent(agent, wait_timeout=0.05) as harness:
+    async with mock_chat_agent(agent, wait_timeout=0.3) as harness:
         with pytest.raises(WaitTimeoutError) as caught:
             await harness.send_message("hello")
 
